@@ -1,0 +1,26 @@
+"""tokenmill: train subword tokenizers on corpora and turn corpora into token ids, as Apache Beam jobs.
+
+`import tokenmill` gives the tokenizer itself, without Beam:
+
+    from tokenmill import Tokenizer
+    Tokenizer.from_file("tokenizer.json").encode("Hi, I'm here.")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tokenmill.tokenizer import Tokenizer
+
+__version__ = "0.1.0"
+__all__ = ["Tokenizer", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the tokenizer, and with it numba, when it is first asked for: `tokenmill --help` must not wait for that."""
+    if name == "Tokenizer":
+        from tokenmill.tokenizer import Tokenizer
+
+        return Tokenizer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

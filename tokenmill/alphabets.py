@@ -1,0 +1,97 @@
+"""Alphabets: what the base symbols of a model stand for, and how a token looks.
+
+A word is bytes. A byte alphabet takes each byte as a symbol and shows it in the GPT-2 visible form; a character alphabet takes each character
+and, where the pre-tokenizer marks spaces, shows a space as `Ġ`. Base symbols are numbered by the code point of their visible form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from tokenmill.errors import TokenizerFileError
+from tokenmill.reference import MARKER, visible_bytes
+
+CODE_POINTS = 0x110000
+
+
+@dataclass(frozen=True)
+class BaseSymbols:
+    """Words as base symbols: `symbols` int32[n], `starts` int64[w + 1], and the visible form of each symbol id."""
+
+    symbols: np.ndarray
+    starts: np.ndarray
+    visible: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ByteAlphabet:
+    """The 256 bytes: no unknowns, nothing lost."""
+
+    def symbols_of(self, data: np.ndarray, offsets: np.ndarray) -> BaseSymbols:
+        """Base symbols of words `data[offsets[w]:offsets[w + 1]]` (uint8[n], int64[w + 1])."""
+        visible = visible_bytes()
+        order = sorted(range(256), key=lambda byte: visible[byte])
+        symbol_of = np.empty(256, np.int32)
+        symbol_of[order] = np.arange(256, dtype=np.int32)
+        return BaseSymbols(symbol_of[data], offsets, tuple(sorted(visible)))
+
+    def spell(self, token: str) -> bytes:
+        """The bytes a token stands for: `Ġthe` is `b" the"`."""
+        return bytes(_byte_of_visible()[character] for character in token)
+
+    def base_symbols(self, token: str) -> list[str] | None:
+        """A string in the visible form as base symbols; None where it is not one."""
+        return list(token) if all(character in _byte_of_visible() for character in token) else None
+
+    def lookup_tables(self, vocab: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+        """`(byte_ids, character_ids)` of `kernels.bpe.BpeTables`; a vocabulary that lacks a byte is malformed."""
+        missing = [symbol for symbol in visible_bytes() if symbol not in vocab]
+        if missing:
+            raise TokenizerFileError(f"vocab: a byte model needs all 256 bytes; {len(missing)} are missing, the first is {missing[0]!r}")
+        return np.array([vocab[symbol] for symbol in visible_bytes()], np.int32), np.empty(0, np.int32)
+
+
+@dataclass(frozen=True)
+class CharacterAlphabet:
+    """The characters seen in training. `marks_spaces`: a space shows, and is stored, as `Ġ`."""
+
+    marks_spaces: bool
+
+    def symbols_of(self, data: np.ndarray, offsets: np.ndarray) -> BaseSymbols:
+        """Base symbols of words of valid UTF-8, as in `ByteAlphabet.symbols_of`; the alphabet is what they hold."""
+        text = data.tobytes().decode("utf-8")
+        code_points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+        if self.marks_spaces:
+            code_points = np.where(code_points == ord(" "), np.uint32(ord(MARKER)), code_points)
+        alphabet, symbols = np.unique(code_points, return_inverse=True)
+        characters_before = np.concatenate([[0], np.cumsum((data & 0xC0) != 0x80)])
+        return BaseSymbols(symbols.astype(np.int32), characters_before[offsets], tuple(chr(point) for point in alphabet))
+
+    def spell(self, token: str) -> bytes:
+        """The bytes a token stands for: with marked spaces `Ġthe` is `b" the"`."""
+        return (token.replace(MARKER, " ") if self.marks_spaces else token).encode("utf-8")
+
+    def base_symbols(self, token: str) -> list[str] | None:
+        """A token as base symbols."""
+        return list(token)
+
+    def lookup_tables(self, vocab: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+        """`(byte_ids, character_ids)` of `kernels.bpe.BpeTables`."""
+        character_ids = np.full(CODE_POINTS, -1, np.int32)
+        for token, token_id in vocab.items():
+            if len(token) == 1:
+                character_ids[ord(token)] = token_id
+        if self.marks_spaces:
+            character_ids[ord(" ")] = character_ids[ord(MARKER)]
+        return np.empty(0, np.int32), character_ids
+
+
+Alphabet = ByteAlphabet | CharacterAlphabet
+
+
+@lru_cache(maxsize=1)
+def _byte_of_visible() -> dict[str, int]:
+    return {character: byte for byte, character in enumerate(visible_bytes())}

@@ -1,0 +1,96 @@
+"""Every error a user can meet, as one tree; the exit code of the command line stands beside each branch.
+
+    TokenmillError                     1  our bug, or a process that died under us
+    ├── WorkerError                    1  a worker process ended in the middle of a job
+    ├── UsageError                     2  an option, configuration or request that cannot be carried out
+    │   ├── ConfigError                2  a configuration file that does not validate
+    │   ├── MissingColumnError         2  a text or id column that the input does not have
+    │   ├── OutputExistsError          2  the output already holds something that would be lost
+    │   └── VocabularySizeError        2  fewer tokens asked for than the alphabet and the specials need
+    ├── DataError                      3  the data cannot be used as it is; nothing is published
+    │   ├── UnreadableFileError        3  missing, truncated, corrupt, or not of the stated format
+    │   ├── InvalidTextError           3  a record that the policy says must end the run
+    │   ├── NothingToTrainOnError      3  no word at all in the corpus
+    │   ├── TooManyRejectsError        3  more rejected records than `--max-rejects`
+    │   ├── AccountingError            3  documents read are not documents encoded plus rejected
+    │   ├── UnknownCharacterError      3  a character outside the alphabet of a model without an unk token
+    │   └── TokenizerFileError         3  a malformed tokenizer file
+    └── LockedError                    4  another build holds the folder
+
+A message names the value, the place (file, row, offset) and a way out. Errors cross process boundaries, so each is built from
+its message alone.
+"""
+
+from __future__ import annotations
+
+
+class TokenmillError(Exception):
+    """Root of the tree. `exit_code` is what the command line returns for it."""
+
+    exit_code = 1
+
+
+class WorkerError(TokenmillError):
+    """A worker process ended in the middle of a job."""
+
+
+class UsageError(TokenmillError):
+    """An option, configuration or request that cannot be carried out."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """A configuration file that does not validate."""
+
+
+class MissingColumnError(UsageError):
+    """A text or id column that the input does not have; the message lists those it has."""
+
+
+class OutputExistsError(UsageError):
+    """The output already holds something that would be lost."""
+
+
+class VocabularySizeError(UsageError):
+    """Fewer tokens asked for than the alphabet and the special tokens need."""
+
+
+class DataError(TokenmillError):
+    """The data cannot be used as it is; nothing is published."""
+
+    exit_code = 3
+
+
+class UnreadableFileError(DataError):
+    """A file that is missing, truncated, corrupt, or not of the stated format."""
+
+
+class InvalidTextError(DataError):
+    """A record that the policy says must end the run."""
+
+
+class NothingToTrainOnError(DataError):
+    """No word at all in the corpus."""
+
+
+class TooManyRejectsError(DataError):
+    """More rejected records than `--max-rejects`."""
+
+
+class AccountingError(DataError):
+    """Documents read are not documents encoded plus documents rejected."""
+
+
+class UnknownCharacterError(DataError):
+    """A character outside the alphabet of a model that has no unk token."""
+
+
+class TokenizerFileError(DataError):
+    """A malformed tokenizer file."""
+
+
+class LockedError(TokenmillError):
+    """Another build holds the folder."""
+
+    exit_code = 4

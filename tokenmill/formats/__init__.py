@@ -1,0 +1,1 @@
+"""Tokenizer file formats, one a file: `loads(bytes) -> Tokenizer`, `dumps(tokenizer) -> bytes`; no file system here."""

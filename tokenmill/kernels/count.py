@@ -1,0 +1,88 @@
+"""Counting words in a `WordTable`: the payload of TAG is when a word was first seen, VALUE is its count."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from tokenmill.kernels.hashing import combine
+from tokenmill.kernels.tables import (
+    HIGH,
+    KIND_MASK,
+    LONG,
+    LOW,
+    PAYLOAD_SHIFT,
+    TAG,
+    VALUE,
+    add_word,
+    copy_word,
+    find_word,
+    has_room,
+    key_of_word,
+    length_of_entry,
+)
+
+
+@njit(cache=True, nogil=True)
+def count_words(table, text, starts_at, word_ends, first_word, ordinal):
+    """Count the words `first_word`, `first_word + 1`, ... of a block until the table is full.
+
+    Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w]. `ordinal` numbers word 0 of the block within the
+    split. Returns the first word that was not counted (w when all were).
+    """
+    start = starts_at if first_word == 0 else word_ends[first_word - 1]
+    for word in range(first_word, word_ends.size):
+        end = word_ends[word]
+        key = key_of_word(text, start, end)
+        slot = find_word(table, key, text, start, end)
+        if table.entries[slot, TAG] == 0:
+            if not has_room(table, end - start):
+                return word
+            add_word(table, slot, key, text, start, end)
+            table.entries[slot, TAG] |= np.uint64(ordinal + word) << PAYLOAD_SHIFT
+        table.entries[slot, VALUE] += np.uint64(1)
+        start = end
+    return word_ends.size
+
+
+@njit(cache=True, nogil=True)
+def partition_of(table, slot, partitions):
+    """The hash partition of the word in an entry; depends on the word alone."""
+    entries = table.entries
+    if entries[slot, TAG] & KIND_MASK == LONG:
+        return np.int64((entries[slot, LOW] >> np.uint64(40)) % np.uint64(partitions))
+    spread = combine(entries[slot, LOW], entries[slot, HIGH])
+    return np.int64((spread >> np.uint64(40)) % np.uint64(partitions))
+
+
+@njit(cache=True, nogil=True)
+def measure_partitions(table, partitions):
+    """int64[partitions, 2]: how many words each partition of the table holds, and how many bytes they have."""
+    sizes = np.zeros((partitions, 2), np.int64)
+    for slot in range(table.entries.shape[0]):
+        if table.entries[slot, TAG] != 0:
+            partition = partition_of(table, slot, partitions)
+            sizes[partition, 0] += 1
+            sizes[partition, 1] += length_of_entry(table, slot)
+    return sizes
+
+
+@njit(cache=True, nogil=True)
+def extract_words(table, sizes, word_ends, word_bytes, counts, first_seen):
+    """Write all words out, partition after partition: end positions and bytes, counts, and when they were first seen."""
+    partitions = sizes.shape[0]
+    rows, places = np.zeros(partitions, np.int64), np.zeros(partitions, np.int64)
+    for partition in range(1, partitions):
+        rows[partition] = rows[partition - 1] + sizes[partition - 1, 0]
+        places[partition] = places[partition - 1] + sizes[partition - 1, 1]
+    for slot in range(table.entries.shape[0]):
+        if table.entries[slot, TAG] == 0:
+            continue
+        partition = partition_of(table, slot, partitions)
+        row = rows[partition]
+        copy_word(table, slot, word_bytes, places[partition])
+        places[partition] += length_of_entry(table, slot)
+        word_ends[row] = places[partition]
+        counts[row] = np.int64(table.entries[slot, VALUE])
+        first_seen[row] = np.int64(table.entries[slot, TAG] >> PAYLOAD_SHIFT)
+        rows[partition] = row + 1

@@ -1,0 +1,112 @@
+"""Models: a vocabulary and merge rules, and the arrays that the kernels encode with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tokenmill.alphabets import Alphabet, ByteAlphabet, CharacterAlphabet
+from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.kernels import bpe
+
+MODELS = ("byte-bpe", "char-bpe")
+MAX_ID = 2**31 - 2
+
+
+def alphabet_of(model: str, *, marks_spaces: bool) -> Alphabet:
+    """The alphabet of a model by name; `marks_spaces` matters to character models alone."""
+    if model == "byte-bpe":
+        return ByteAlphabet()
+    if model == "char-bpe":
+        return CharacterAlphabet(marks_spaces)
+    raise UsageError(f"model {model!r} is not known; choose one of {', '.join(MODELS)}")
+
+
+@dataclass(frozen=True)
+class BpeModel:
+    """A BPE model: `vocab` maps tokens in their visible form to ids, `merge_rules` are pairs of tokens in order of rank.
+
+    `special_tokens` are in `vocab`; they never come out of text and no rule makes them. Construction checks that ids are unique, fit into
+    int32, and that every rule has its tokens; errors are `TokenizerFileError` and name the entry.
+    """
+
+    name: str
+    alphabet: Alphabet
+    vocab: dict[str, int]
+    merge_rules: tuple[tuple[str, str], ...]
+    special_tokens: tuple[str, ...] = ()
+    unk_token: str | None = None
+
+    def __post_init__(self) -> None:
+        check_ids(self.vocab)
+        for place, (left, right) in enumerate(self.merge_rules):
+            for token in (left, right, left + right):
+                if token not in self.vocab:
+                    raise TokenizerFileError(f"merge_rules[{place}]: ({left!r}, {right!r}) needs the token {token!r}, which vocab lacks")
+                if token in self.special_tokens:
+                    raise TokenizerFileError(f"merge_rules[{place}]: the special token {token!r} can be no part of a rule")
+        for token in self.special_tokens + ((self.unk_token,) if self.unk_token is not None else ()):
+            if token not in self.vocab:
+                raise TokenizerFileError(f"special_tokens: {token!r} has no id in vocab")
+
+    @cached_property
+    def token_of_id(self) -> dict[int, str]:
+        """The vocabulary the other way round."""
+        return {token_id: token for token, token_id in self.vocab.items()}
+
+    @property
+    def embedding_rows(self) -> int:
+        """How many rows an Embedding layer needs: the largest id + 1."""
+        return max(self.vocab.values(), default=-1) + 1
+
+    @cached_property
+    def tables(self) -> bpe.BpeTables:
+        """The model as arrays for the kernels."""
+        ordinary = {token: token_id for token, token_id in self.vocab.items() if token not in self.special_tokens}
+        byte_ids, character_ids = self.alphabet.lookup_tables(ordinary)
+        unknown = bpe.UNKNOWN if self.unk_token is None else self.vocab[self.unk_token]
+        return bpe.BpeTables(byte_ids, character_ids, self._build_rules(), np.int64(unknown))
+
+    def _build_rules(self) -> np.ndarray:
+        ids = self.vocab
+        lefts = np.array([ids[left] for left, _ in self.merge_rules], np.int32)
+        rights = np.array([ids[right] for _, right in self.merge_rules], np.int32)
+        products = np.array([ids[left + right] for left, right in self.merge_rules], np.int32)
+        rules = np.full((1 << max(4, (2 * lefts.size).bit_length()), 2), bpe.EMPTY, np.int64)
+        bpe.add_rules(rules, lefts, rights, products)
+        return rules
+
+    def spell(self, ids: Iterable[int]) -> bytes:
+        """The bytes that token ids stand for; a special token stands for its own text. An id outside the vocabulary is an error."""
+        return b"".join(self._spell_token(token_id) for token_id in ids)
+
+    def _spell_token(self, token_id: int) -> bytes:
+        token = self.token_of_id.get(token_id)
+        if token is None:
+            raise UsageError(f"id {token_id} is not in the vocabulary (ids 0 to {self.embedding_rows - 1})")
+        return token.encode("utf-8") if token in self.special_tokens else self.alphabet.spell(token)
+
+
+def check_ids(vocab: dict[str, int]) -> None:
+    """Every id is a whole number from 0 to 2^31 - 2 and stands once."""
+    owner: dict[int, str] = {}
+    for token, token_id in vocab.items():
+        if not isinstance(token_id, int) or isinstance(token_id, bool) or not 0 <= token_id <= MAX_ID:
+            raise TokenizerFileError(f"vocab: the id of {token!r} is {token_id!r}; ids are whole numbers from 0 to {MAX_ID}")
+        if token_id in owner:
+            raise TokenizerFileError(f"vocab: id {token_id} stands twice, for {owner[token_id]!r} and {token!r}")
+        owner[token_id] = token
+
+
+def number_tokens(specials: Sequence[str], alphabet: Sequence[str], products: Sequence[str], *, ids: str) -> dict[str, int]:
+    """The vocabulary in order of id: `rank` takes specials, alphabet, products as they come; `sorted` sorts all by code point.
+
+    >>> number_tokens(["<s>"], ["a", "b"], ["ab"], ids="sorted")
+    {'<s>': 0, 'a': 1, 'ab': 2, 'b': 3}
+    """
+    tokens = [*specials, *alphabet, *products]
+    ordered = sorted(tokens) if ids == "sorted" else tokens
+    return {token: token_id for token_id, token in enumerate(ordered)}

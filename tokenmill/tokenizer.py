@@ -1,0 +1,233 @@
+"""The tokenizer: text in, token ids out, and back.
+
+A tokenizer is a normalizer, a pre-tokenizer and a model. It is usable without Beam:
+
+    tokenizer = Tokenizer.from_file("tokenizer.json")
+    tokenizer.encode("Hi, I'm here.")            # [66, 289, 17, 650, 847, 19]
+    tokenizer.encode_batch(["one", "two"])       # pyarrow LargeListArray of int32
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tokenmill.arrow import large_strings, text_buffers, wrap_binary
+from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError
+from tokenmill.kernels import bpe, tables
+from tokenmill.models import BpeModel
+from tokenmill.normalizers import Normalizer
+from tokenmill.pretokenizers import PreTokenizer
+
+CACHE_WORDS = 1 << 18
+CACHE_ARENA_BYTES = 16 << 20
+CACHE_IDS = 1 << 20
+
+
+class Tokenizer:
+    """A trained or loaded tokenizer.
+
+    `training` is what the trainer wrote down (options and fingerprints), carried along and saved, never read. A tokenizer keeps a
+    bounded cache of words; calls from several threads take turns.
+    """
+
+    def __init__(
+        self,
+        model: BpeModel,
+        *,
+        pretokenizer: PreTokenizer,
+        normalizer: Normalizer | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.pretokenizer = pretokenizer
+        self.normalizer = normalizer or Normalizer("identity")
+        self.training = dict(training or {})
+        self._lock = threading.Lock()
+        self._encoder: _Encoder | None = None
+
+    # --- files
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Tokenizer:
+        """Load a tokenizer.json; `TokenizerFileError` names the file and the place in it."""
+        from tokenmill.formats import native  # formats build tokenizers, so this way round is the one import inside a function
+
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise TokenizerFileError(f"{path}: {error.strerror}; give the path of a tokenizer.json") from None
+        try:
+            return native.loads(content)
+        except TokenizerFileError as error:
+            raise TokenizerFileError(f"{path}: {error}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a tokenizer.json by temporary name and rename: readers see the old file or the new one."""
+        target = Path(path)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        temporary.write_bytes(self.to_bytes())
+        os.replace(temporary, target)
+
+    def to_bytes(self) -> bytes:
+        """The tokenizer.json as bytes; the same tokenizer gives the same bytes."""
+        from tokenmill.formats import native
+
+        return native.dumps(self)
+
+    @property
+    def sha256(self) -> str:
+        """sha256 of `to_bytes()`: what shards and manifests name a tokenizer by."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    # --- vocabulary
+
+    @property
+    def vocab(self) -> dict[str, int]:
+        """Tokens in their visible form, and their ids; special tokens too."""
+        return dict(self.model.vocab)
+
+    @property
+    def merge_rules(self) -> list[tuple[str, str]]:
+        """Merge rules in order of rank."""
+        return list(self.model.merge_rules)
+
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        """Special tokens, in the order they were given."""
+        return self.model.special_tokens
+
+    @property
+    def embedding_rows(self) -> int:
+        """Rows of the Embedding layer that takes every id: the largest id + 1."""
+        return self.model.embedding_rows
+
+    def __len__(self) -> int:
+        """Number of tokens."""
+        return len(self.model.vocab)
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """The token of an id in its visible form, None where there is none."""
+        return self.model.token_of_id.get(token_id)
+
+    def token_to_id(self, token: str) -> int | None:
+        """The id of a token in its visible form, None where there is none."""
+        return self.model.vocab.get(token)
+
+    # --- encoding
+
+    def encode(self, text: str | bytes) -> list[int]:
+        """Token ids of one text; special tokens inside it are plain text. bytes need not be UTF-8 where the model takes bytes.
+
+        Raises `UnknownCharacterError` where the model has no unk token and lacks a character.
+        """
+        data = text if isinstance(text, bytes) else _utf_8_of(text)
+        array = wrap_binary(np.frombuffer(data, np.uint8), np.array([0, len(data)]))
+        ids: list[int] = self._encode_checked(array).values.to_pylist()
+        return ids
+
+    def tokenize(self, text: str) -> list[str]:
+        """Tokens of one text, in their visible form."""
+        return [self.model.token_of_id[token_id] for token_id in self.encode(text)]
+
+    def encode_batch(self, texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> pa.LargeListArray:
+        """Token ids of many texts: `LargeListArray` of int32, one list a text, an empty list for an empty text or a null.
+
+        Raises `UnknownCharacterError` as `encode` does, naming the text's place.
+        """
+        return self._encode_checked(large_strings(texts))
+
+    def encode_known(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
+        """As `encode_batch`, but never raising for a character: also gives bool[d], which texts hold one that has no id (id -1)."""
+        with self._lock:
+            if self._encoder is None:
+                self._encoder = _Encoder(self.model, self.pretokenizer)
+            return self._encoder.encode(texts)
+
+    def _encode_checked(self, texts: pa.Array) -> pa.LargeListArray:
+        encoded, unknown = self.encode_known(texts)
+        if unknown.any():
+            place = int(np.flatnonzero(unknown)[0])
+            raise UnknownCharacterError(self.describe_unknown(texts[place].as_py(), f"text {place}"))
+        return encoded
+
+    def describe_unknown(self, text: str | bytes, place: str) -> str:
+        """Which character of a text the alphabet lacks, where, and what to do about it."""
+        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        character_ids = self.model.tables.character_ids
+        for position, character in enumerate(text):
+            in_words = self.pretokenizer.lossless or not character.isspace()
+            if in_words and character_ids[ord(character)] < 0:
+                code_point = f"U+{ord(character):04X}"
+                return f"{place}, character {position}: {character!r} ({code_point}) is not in the alphabet; train with --unk or byte-bpe"
+        return f"{place}: a character is not in the alphabet; train with --unk or byte-bpe"
+
+    # --- decoding
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
+        """The text of token ids; bytes that are no UTF-8 become U+FFFD. Raises `UsageError` for an id outside the vocabulary."""
+        return self.decode_bytes(ids, skip_special_tokens=skip_special_tokens).decode("utf-8", "replace")
+
+    def decode_bytes(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> bytes:
+        """As `decode`, the bytes as they are: a byte model with a lossless pre-tokenizer gives back what was encoded, exactly."""
+        if skip_special_tokens:
+            special = {self.model.vocab[token] for token in self.special_tokens}
+            ids = [token_id for token_id in ids if token_id not in special]
+        return self.model.spell(ids)
+
+
+class _Encoder:
+    """The working memory of a tokenizer: kernel tables, the cache of words, and room for ids that is used again and again."""
+
+    def __init__(self, model: BpeModel, pretokenizer: PreTokenizer) -> None:
+        self._tables = model.tables
+        self._scanner = pretokenizer.scanner()
+        table = tables.allocate_table(CACHE_WORDS, CACHE_ARENA_BYTES)
+        self._cache = bpe.EncodeCache(table, np.empty(CACHE_IDS, np.int32), np.zeros(1, np.int64))
+        self._ids = np.empty(0, np.int32)
+        self._can_fail = self._tables.byte_ids.size == 0 and self._tables.unknown == bpe.UNKNOWN
+
+    def encode(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
+        """Ids of a large_string or large_binary array, and which texts hold an unknown character."""
+        text, doc_ends = text_buffers(texts)
+        self._make_room(text.size)
+        offsets = np.zeros(doc_ends.size + 1, np.int64)
+        used, document = 0, 1
+        for block in self._scanner.blocks(text, doc_ends):
+            ended = block.doc_words.size
+            place = (block.text, block.first, block.word_ends, block.doc_words)
+            used = bpe.encode_block(self._tables, self._cache, *place, self._ids, used, offsets[document : document + ended])
+            document += ended
+        ids = self._ids[:used].copy()
+        return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)), self._find_unknown(ids, offsets)
+
+    def _find_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        found = np.zeros(offsets.size - 1, bool)
+        if self._can_fail:
+            places = np.flatnonzero(ids == bpe.UNKNOWN)
+            found[np.searchsorted(offsets, places, side="right") - 1] = True
+        return found
+
+    def _make_room(self, text_bytes: int) -> None:
+        """Room for one id a byte, and a cache that can still learn."""
+        if self._ids.size < text_bytes:
+            self._ids = np.empty(text_bytes, np.int32)
+        fill, entries = self._cache.table.fill, self._cache.table.entries
+        nearly_full = 2 * fill[tables.ENTRIES_USED] > 0.9 * entries.shape[0]
+        if nearly_full or fill[tables.ARENA_USED] > 0.9 * CACHE_ARENA_BYTES or self._cache.ids_used[bpe.IDS_USED] > 0.9 * CACHE_IDS:
+            tables.empty_table(self._cache.table)
+            self._cache.ids_used[:] = 0
+
+
+def _utf_8_of(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InvalidTextError(f"the text holds a lone surrogate at character {error.start}; replace it before encoding") from None

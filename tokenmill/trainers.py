@@ -1,0 +1,157 @@
+"""Training a tokenizer: from word counts and options to a `Tokenizer`.
+
+    counts = pq.read_table("word-counts/part-00000-of-00001.parquet")
+    tokenizer, rules = train_tokenizer(counts, TrainingOptions(model="byte-bpe", pretokenizer="gpt2", vocab_size=8192))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tokenmill.alphabets import Alphabet, BaseSymbols
+from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
+from tokenmill.merge_loop import MergeRules, OnMerges, WordSymbols, learn_merges
+from tokenmill.models import BpeModel, alphabet_of, number_tokens
+from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.word_counts import binary_buffers, fingerprint_counts, in_corpus_order
+
+TIES = ("smallest", "first-seen")
+IDS = ("rank", "sorted")
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """What to train. Exactly one of `vocab_size` (specials, alphabet and products together) and `merges` (rules) is given.
+
+    `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`; `min_count`: pairs that occur less often are not merged; `strict`: too few
+    pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it is one of them.
+    """
+
+    model: str
+    pretokenizer: str
+    vocab_size: int | None = None
+    merges: int | None = None
+    ties: str = "smallest"
+    ids: str = "rank"
+    special_tokens: tuple[str, ...] = ()
+    unk_token: str | None = None
+    min_count: int = 1
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.vocab_size is None) == (self.merges is None):
+            raise UsageError("give either a vocabulary size or a number of merges")
+        for name, value, choices in (("ties", self.ties, TIES), ("ids", self.ids, IDS)):
+            if value not in choices:
+                raise UsageError(f"{name} {value!r} is not known; choose one of {', '.join(choices)}")
+        for name, number, least in (("merges", self.merges, 0), ("vocabulary size", self.vocab_size, 1), ("min count", self.min_count, 1)):
+            if number is not None and number < least:
+                raise UsageError(f"{name} {number} is below {least}")
+        if "" in self.specials or len(set(self.specials)) != len(self.specials):
+            raise UsageError(f"special tokens must differ and not be empty: {', '.join(map(repr, self.specials))}")
+
+    @property
+    def specials(self) -> tuple[str, ...]:
+        """All special tokens in order of id, the unk token among them."""
+        unk = () if self.unk_token is None or self.unk_token in self.special_tokens else (self.unk_token,)
+        return self.special_tokens + unk
+
+
+def train_tokenizer(counts: pa.Table, options: TrainingOptions, *, on_merges: OnMerges | None = None) -> tuple[Tokenizer, MergeRules]:
+    """Train on word counts (`schemas.WORD_COUNTS`, sorted as on disk); `on_merges` hears of the rules as they are made.
+
+    Raises `NothingToTrainOnError` for no words, `VocabularySizeError` where the size is too small for the alphabet or, under `strict`,
+    larger than the corpus allows.
+    """
+    pretokenizer = PreTokenizer(options.pretokenizer)
+    alphabet = alphabet_of(options.model, marks_spaces=pretokenizer.marks_spaces)
+    if counts.num_rows == 0:
+        raise NothingToTrainOnError("nothing to train on: the corpus holds no word")
+    ordered = in_corpus_order(counts)
+    base = alphabet.symbols_of(*_words_of(ordered))
+    _check_room(base, options)
+    rules = learn_merges(
+        WordSymbols(base.symbols, base.starts, ordered["count"].to_numpy()),
+        alphabet=len(base.visible),
+        max_merges=options.merges,
+        max_tokens=None if options.vocab_size is None else options.vocab_size - len(options.specials),
+        ties=options.ties,
+        min_count=options.min_count,
+        forbidden=_forbid_specials(alphabet, base.visible, options.specials),
+        on_merges=on_merges,
+    )
+    if options.strict and rules.exhausted:
+        raise VocabularySizeError(_describe_shortage(rules, options))
+    return _build_tokenizer(counts, rules, base.visible, options, pretokenizer), rules
+
+
+def token_strings(rules: MergeRules, alphabet: Sequence[str]) -> list[str]:
+    """The visible form of every token of a training run by its number: the alphabet, then the products."""
+    tokens = list(alphabet)
+    for (left, right), product in zip(rules.pairs.tolist(), rules.products.tolist(), strict=True):
+        if product == len(tokens):
+            tokens.append(tokens[left] + tokens[right])
+    return tokens
+
+
+def _words_of(counts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Words as `(data, offsets)`: uint8[n], int64[w + 1]."""
+
+
+    data, ends = binary_buffers(counts["word"])
+    return data, np.concatenate([np.zeros(1, np.int64), ends])
+
+
+def _check_room(base: BaseSymbols, options: TrainingOptions) -> None:
+    """The vocabulary must hold at least the specials and the alphabet, and no special token may be a character."""
+    least = len(options.specials) + len(base.visible)
+    if options.vocab_size is not None and options.vocab_size < least:
+        raise VocabularySizeError(
+            f"vocabulary size {options.vocab_size} is too small: {len(base.visible)} symbols of the alphabet and {len(options.specials)} "
+            f"special tokens need at least {least}"
+        )
+    for token in options.specials:
+        if token in base.visible:
+            raise UsageError(f"special token {token!r} is a symbol of the alphabet; choose a longer one")
+
+
+def _forbid_specials(alphabet: Alphabet, visible: Sequence[str], specials: Sequence[str]) -> list[list[int]]:
+    """Special tokens that text could spell, as symbol numbers: no rule may make them."""
+    number_of = {symbol: number for number, symbol in enumerate(visible)}
+    spelled = (alphabet.base_symbols(token) for token in specials)
+    return [[number_of[symbol] for symbol in symbols] for symbols in spelled if symbols and all(symbol in number_of for symbol in symbols)]
+
+
+def _describe_shortage(rules: MergeRules, options: TrainingOptions) -> str:
+    size = rules.tokens + len(options.specials)
+    wanted = f"{options.merges} merges" if options.vocab_size is None else f"a vocabulary of {options.vocab_size}"
+    return f"{wanted} cannot be had: no pair is left after {rules.products.size} merges, vocabulary {size}; ask for that or add text"
+
+
+def _build_tokenizer(
+    counts: pa.Table, rules: MergeRules, visible: Sequence[str], options: TrainingOptions, pretokenizer: PreTokenizer
+) -> Tokenizer:
+    tokens = token_strings(rules, visible)
+    vocab = number_tokens(options.specials, visible, tokens[len(visible) :], ids=options.ids)
+    pairs = tuple((tokens[left], tokens[right]) for left, right in rules.pairs.tolist())
+    alphabet = alphabet_of(options.model, marks_spaces=pretokenizer.marks_spaces)
+    model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
+    return Tokenizer(model, pretokenizer=pretokenizer, training=_describe_training(counts, options))
+
+
+def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, object]:
+    """What the tokenizer file says of its origin: options, and the fingerprint of the counts as far as they bear on the result."""
+    return {
+        "word_counts_sha256": fingerprint_counts(counts, with_order=options.ties == "first-seen"),
+        "distinct_words": counts.num_rows,
+        "merges": options.merges,
+        "vocab_size": options.vocab_size,
+        "ties": options.ties,
+        "ids": options.ids,
+        "min_count": options.min_count,
+    }

@@ -1,0 +1,137 @@
+"""Word counts: counting the words of documents, and the tables that travel, combine and stand on disk.
+
+A table of word counts has the columns of `schemas.WORD_COUNTS`. Between processes it is one hash partition of one split's words, where
+`first_seen` is the split's index << 40 | the word's number within the split; on disk it is the whole corpus, sorted, `first_seen` dense.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tokenmill import schemas
+from tokenmill.arrow import large_strings, text_buffers, wrap_binary
+from tokenmill.errors import DataError
+from tokenmill.kernels import count as kernel
+from tokenmill.kernels import tables
+from tokenmill.pretokenizers import PreTokenizer
+
+SPLIT_SHIFT = 40
+TABLE_WORDS = 1 << 19
+ARENA_BYTES = 64 << 20
+
+Partition = tuple[int, pa.Table]
+
+
+class WordCounter:
+    """Counts the words of one split after another in a table of bounded size.
+
+    A full table is given out and emptied, so the same word can come out more than once; `combine_counts` adds the parts up.
+    """
+
+    def __init__(self, pretokenizer: PreTokenizer, *, table_words: int = TABLE_WORDS, arena_bytes: int = ARENA_BYTES) -> None:
+        self._scanner = pretokenizer.scanner()
+        self._table = tables.allocate_table(table_words, arena_bytes)
+        self._ordinal = 0
+        self.words = 0
+
+    def begin_split(self, index: int) -> None:
+        """Words counted from here on belong to split `index`."""
+        self._ordinal = index << SPLIT_SHIFT
+        self.words = 0
+
+    def count(self, texts: pa.Array) -> Iterator[Partition]:
+        """Count the words of documents (string or large_string); gives the partitions of a table that got full, as often as it does."""
+        for block in self._scanner.blocks(*text_buffers(large_strings(texts))):
+            yield from self._count_block(block.text, block.first, block.word_ends)
+            self.words += block.word_ends.size
+            self._ordinal += block.word_ends.size
+
+    def drain(self) -> Iterator[Partition]:
+        """Give out what the table holds, `(partition, table)` for each partition that holds a word, and empty it."""
+        sizes = kernel.measure_partitions(self._table, schemas.COUNT_PARTITIONS)
+        words, word_bytes = (int(total) for total in sizes.sum(axis=0))
+        ends, data = np.zeros(words + 1, np.int64), np.empty(word_bytes, np.uint8)
+        counts, first_seen = np.empty(words, np.int64), np.empty(words, np.int64)
+        kernel.extract_words(self._table, sizes, ends[1:], data, counts, first_seen)
+        tables.empty_table(self._table)
+        table = _build_table(wrap_binary(data, ends), counts, first_seen)
+        stops = np.cumsum(sizes[:, 0])
+        for partition in np.flatnonzero(sizes[:, 0]).tolist():
+            yield partition, table.slice(stops[partition] - sizes[partition, 0], sizes[partition, 0])
+
+    def _count_block(self, text: np.ndarray, first: int, word_ends: np.ndarray) -> Iterator[Partition]:
+        word = kernel.count_words(self._table, text, first, word_ends, 0, self._ordinal)
+        while word < word_ends.size:
+            yield from self.drain()
+            reached = kernel.count_words(self._table, text, first, word_ends, word, self._ordinal)
+            if reached == word:
+                start = first if word == 0 else int(word_ends[word - 1])
+                yield self._count_oversized(text, start, int(word_ends[word]), word)
+                reached = kernel.count_words(self._table, text, first, word_ends, word + 1, self._ordinal)
+            word = reached
+
+    def _count_oversized(self, text: np.ndarray, start: int, end: int, word: int) -> Partition:
+        """A word that fits into no table is a table of its own."""
+        partition = int(tables.hash_bytes(text, start, end) >> np.uint64(40)) % schemas.COUNT_PARTITIONS
+        data = wrap_binary(text[start:end].copy(), np.array([0, end - start]))
+        return partition, _build_table(data, np.ones(1, np.int64), np.array([self._ordinal + word]))
+
+
+def combine_counts(parts: Iterable[pa.Table]) -> pa.Table:
+    """Add up tables: counts are summed, `first_seen` is the least. The order of rows is not defined."""
+    together = pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *parts])
+    grouped = together.group_by("word", use_threads=False).aggregate([("count", "sum"), ("first_seen", "min")])
+    return pa.table([grouped["word"], grouped["count_sum"], grouped["first_seen_min"]], schema=schemas.WORD_COUNTS)
+
+
+def sort_counts(counts: pa.Table) -> pa.Table:
+    """The one order of word counts on disk: by count, highest first, then by the word's bytes; `first_seen` becomes dense."""
+    seen = counts["first_seen"].to_numpy()
+    dense = np.empty(seen.size, np.int64)
+    dense[np.argsort(seen, kind="stable")] = np.arange(seen.size)
+    counts = counts.set_column(2, schemas.WORD_COUNTS.field("first_seen"), pa.array(dense))
+    return counts.sort_by([("count", "descending"), ("word", "ascending")]).combine_chunks()
+
+
+def in_corpus_order(counts: pa.Table) -> pa.Table:
+    """Word counts by first occurrence."""
+    return counts.sort_by("first_seen").combine_chunks()
+
+
+def fingerprint_counts(counts: pa.Table, *, with_order: bool) -> str:
+    """sha256 of sorted word counts; `with_order` takes `first_seen` in, which only first-seen ties depend on."""
+    digest = hashlib.sha256()
+    for array in (*binary_buffers(counts["word"]), counts["count"].to_numpy(), *([counts["first_seen"].to_numpy()] if with_order else [])):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def check_counts(counts: pa.Table, place: str) -> pa.Table:
+    """Word counts from a file are as `schemas.WORD_COUNTS` says: words not empty, UTF-8, each once; counts positive."""
+    try:
+        counts = counts.select(schemas.WORD_COUNTS.names).cast(schemas.WORD_COUNTS)
+    except (KeyError, pa.ArrowInvalid, ValueError) as error:
+        raise DataError(f"{place}: not word counts ({error}); columns must be word, count, first_seen") from None
+    if counts.num_rows == 0:
+        return counts
+    if pc.min(counts["count"]).as_py() < 1:
+        raise DataError(f"{place}: a word count is below 1; count the corpus again")
+    if pc.min(pc.binary_length(counts["word"])).as_py() < 1:
+        raise DataError(f"{place}: an empty word; count the corpus again")
+    if pc.count_distinct(counts["word"]).as_py() != counts.num_rows:
+        raise DataError(f"{place}: a word stands twice; count the corpus again")
+    return counts
+
+
+def binary_buffers(words: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """Words of a table column as `text_buffers` gives them."""
+    return text_buffers(words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words)
+
+
+def _build_table(words: pa.Array, counts: np.ndarray, first_seen: np.ndarray) -> pa.Table:
+    return pa.table([words, pa.array(counts), pa.array(first_seen)], schema=schemas.WORD_COUNTS)
