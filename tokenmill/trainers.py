@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,9 @@ from tokenmill.models import BpeModel, alphabet_of, number_tokens
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.word_counts import binary_buffers, fingerprint_counts, in_corpus_order
+
+#: Called now and then while merging: how many rules are made, and the latest of them as (left, right, count), in visible form.
+OnNamedMerges = Callable[[int, list[tuple[str, str, int]]], None]
 
 TIES = ("smallest", "first-seen")
 IDS = ("rank", "sorted")
@@ -62,7 +65,9 @@ class TrainingOptions:
         return self.special_tokens + unk
 
 
-def train_tokenizer(counts: pa.Table, options: TrainingOptions, *, on_merges: OnMerges | None = None) -> tuple[Tokenizer, MergeRules]:
+def train_tokenizer(
+    counts: pa.Table, options: TrainingOptions, *, on_merges: OnNamedMerges | None = None
+) -> tuple[Tokenizer, MergeRules]:
     """Train on word counts (`schemas.WORD_COUNTS`, sorted as on disk); `on_merges` hears of the rules as they are made.
 
     Raises `NothingToTrainOnError` for no words, `VocabularySizeError` where the size is too small for the alphabet or, under `strict`,
@@ -83,7 +88,7 @@ def train_tokenizer(counts: pa.Table, options: TrainingOptions, *, on_merges: On
         ties=options.ties,
         min_count=options.min_count,
         forbidden=_forbid_specials(alphabet, base.visible, options.specials),
-        on_merges=on_merges,
+        on_merges=None if on_merges is None else _name_merges(base.visible, on_merges),
     )
     if options.strict and rules.exhausted:
         raise VocabularySizeError(_describe_shortage(rules, options))
@@ -97,6 +102,18 @@ def token_strings(rules: MergeRules, alphabet: Sequence[str]) -> list[str]:
         if product == len(tokens):
             tokens.append(tokens[left] + tokens[right])
     return tokens
+
+
+def _name_merges(visible: Sequence[str], on_merges: OnNamedMerges) -> OnMerges:
+    """Translate the kernel's numbers for those who watch."""
+    names = dict(enumerate(visible))
+
+    def tell(made: int, rows: np.ndarray) -> None:
+        for left, right, product, _ in rows.tolist():
+            names[product] = names[left] + names[right]
+        on_merges(made, [(names[left], names[right], count) for left, right, _, count in rows.tolist()])
+
+    return tell
 
 
 def _words_of(counts: pa.Table) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,89 @@
+"""Adding up the journal: nothing is published before every split is there and every document is encoded or rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tokenmill import errors
+from transforms.splits import SourceFile
+
+_SUMMED = ("documents", "encoded", "empty", "rejected", "replaced", "bytes")
+_MASK = (1 << 64) - 1
+#: How many of many messages are shown.
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class MaxRejects:
+    """How many rejected records a run may have: a number, or a share of the documents read. None of both: any number."""
+
+    number: int | None = None
+    share: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> MaxRejects:
+        """`100` is a number, `0.5%` a share."""
+        try:
+            value = float(text.removesuffix("%")) if text.endswith("%") else int(text)
+        except ValueError:
+            value = -1
+        if not 0 <= value or (text.endswith("%") and value > 100):
+            raise errors.UsageError(f"--max-rejects {text!r}: give a number (100) or a share of the documents (0.5%)")
+        return cls(share=value / 100) if text.endswith("%") else cls(number=int(value))
+
+    def allowed(self, documents: int) -> int | None:
+        """How many of so many documents may be rejected, None for all."""
+        if self.number is None and self.share is None:
+            return None
+        return self.number if self.number is not None else int((self.share or 0.0) * documents)
+
+
+def check_failures(records: Mapping[int, Mapping[str, Any]]) -> None:
+    """Raise the first failure of the journal, by its own class, with what else failed."""
+    failures = [record["failure"] for _, record in sorted(records.items()) if record["failure"]]
+    if not failures:
+        return
+    kind = getattr(errors, failures[0]["error"], errors.DataError)
+    messages = list(dict.fromkeys(failure["message"] for failure in failures))
+    more = f"; and {len(messages) - _SHOWN} more" if len(messages) > _SHOWN else ""
+    raise kind("; ".join(messages[:_SHOWN]) + more)
+
+
+def add_up_files(files: Sequence[SourceFile], records: Mapping[int, Mapping[str, Any]], splits: int) -> list[dict[str, Any]]:
+    """Per input file, in corpus order: name, size, fingerprint and the counts. Raises `AccountingError` where they do not add up."""
+    if missing := sorted(set(range(splits)) - set(records)):
+        raise errors.AccountingError(f"split {missing[0]} of {splits} left no record ({len(missing)} did not); run the job again")
+    accounts = {file.name: {"name": file.name, "size": file.size, "fingerprint": [0, 0], **dict.fromkeys(_SUMMED, 0)} for file in files}
+    for record in records.values():
+        for name, part in record["files"].items():
+            account = accounts[name]
+            for key in _SUMMED:
+                account[key] += part[key]
+            account["fingerprint"] = [(a + b) & _MASK for a, b in zip(account["fingerprint"], part["fingerprint"], strict=True)]
+    return [_close_account(account) for account in accounts.values()]
+
+
+def _close_account(account: dict[str, Any]) -> dict[str, Any]:
+    if account["documents"] != account["encoded"] + account["rejected"]:
+        raise errors.AccountingError(
+            f"{account['name']}: {account['documents']} documents read, but {account['encoded']} encoded and {account['rejected']} rejected"
+        )
+    low, high = account["fingerprint"]
+    return {**account, "fingerprint": f"{high:016x}{low:016x}"}
+
+
+def total_files(files: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The counts of all files together."""
+    return {key: sum(file[key] for file in files) for key in _SUMMED}
+
+
+def check_rejects(totals: Mapping[str, int], limit: MaxRejects, place: str) -> None:
+    """Raise `TooManyRejectsError` when more records were rejected than the run may have."""
+    allowed = limit.allowed(totals["documents"])
+    if allowed is not None and totals["rejected"] > allowed:
+        raise errors.TooManyRejectsError(
+            f"{totals['rejected']} of {totals['documents']} records were rejected, --max-rejects allows {allowed}; "
+            f"{place} says which and why; nothing is published"
+        )

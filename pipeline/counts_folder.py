@@ -1,0 +1,128 @@
+"""Word counts on disk: one sorted Parquet file with what it was made from in its footer, and a manifest.
+
+Counts made elsewhere are taken too: a Parquet file, or a folder of them, with the columns `word` and `count`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from pipeline.outputs import OutputFolder
+from tokenmill import schemas
+from tokenmill.data import UNICODE_VERSION
+from tokenmill.errors import UnreadableFileError, UsageError
+from tokenmill.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
+from transforms.journal import list_files
+from transforms.write import OutputFile
+
+ROW_GROUP_WORDS = 1 << 20
+_PRETOKENIZER = b"tokenmill.pretokenizer"
+
+
+def write_counts(
+    folder: OutputFolder, pretokenizer: str, files: list[dict[str, Any]], totals: dict[str, int], words: int
+) -> dict[str, Any]:
+    """Gather the partitions of a count job, sort them, and publish the folder; returns its manifest."""
+    counts = sort_counts(pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *_read_partitions(folder)]))
+    header = {
+        "normalizer": "identity",
+        "pretokenizer": pretokenizer,
+        "unicode": UNICODE_VERSION,
+        "input_fingerprint": fingerprint_inputs(files),
+    }
+    part = _write_part(folder, counts, header)
+    manifest = {
+        "format": "tokenmill-word-counts",
+        "version": schemas.WORD_COUNTS_VERSION,
+        **header,
+        "word_counts_sha256": fingerprint_counts(counts, with_order=False),
+        "totals": {**totals, "words": words, "distinct_words": counts.num_rows},
+        "files": files,
+        "parts": [part],
+    }
+    folder.publish(manifest, {})
+    return manifest
+
+
+def fingerprint_inputs(files: list[dict[str, Any]]) -> str:
+    """The inputs' contents as one fingerprint: the sum of the files', whatever they are called and in whatever order they stand."""
+    return f"{sum(int(file['fingerprint'], 16) for file in files) % (1 << 128):032x}"
+
+
+def find_counts(inputs: tuple[str, ...]) -> str | None:
+    """The one input, if it is word counts and not a corpus: a file or folder of Parquet with the columns `word` and `count`."""
+    if len(inputs) != 1 or inputs[0].startswith(("hf:", "disk:")) or inputs[0] == "stdlib":
+        return None
+    parts = _list_parts(inputs[0])
+    return inputs[0] if parts and {"word", "count"} <= set(_open_parquet(parts[0]).schema_arrow.names) else None
+
+
+def read_pretokenizer(path: str) -> str | None:
+    """The pre-tokenizer that word counts were made with, None where their footer does not say."""
+    metadata = _open_parquet(_list_parts(path)[0]).schema_arrow.metadata or {}
+    name = metadata.get(_PRETOKENIZER)
+    return None if name is None else name.decode()
+
+
+def check_pretokenizer(path: str, asked: str | None) -> str:
+    """The pre-tokenizer to train with on word counts: theirs. Another one is refused, none at all too."""
+    recorded = read_pretokenizer(path)
+    if recorded is None and asked is None:
+        raise UsageError(f"{path} does not say which pre-tokenizer made its words; give --pretokenizer")
+    if recorded is not None and asked is not None and asked != recorded:
+        raise UsageError(f"{path} was counted with pre-tokenizer {recorded!r}, not {asked!r}; leave --pretokenizer out, or count again")
+    return recorded or asked or ""
+
+
+def read_counts(path: str) -> pa.Table:
+    """Word counts of a folder or file, checked, in their order on disk. Without `first_seen`, rows are in order of first occurrence."""
+    tables = [_complete(_open_parquet(part).read()) for part in _list_parts(path)]
+    if len(tables) == 1:
+        return check_counts(tables[0], path).combine_chunks()
+    return sort_counts(combine_counts(check_counts(table, path) for table in tables))
+
+
+def _complete(table: pa.Table) -> pa.Table:
+    if "first_seen" in table.column_names:
+        return table
+    counts = table.append_column("first_seen", pa.array(np.arange(table.num_rows)))
+    return sort_counts(counts.select(schemas.WORD_COUNTS.names).cast(schemas.WORD_COUNTS))
+
+
+def _list_parts(path: str) -> list[str]:
+    if path.endswith((".parquet", ".pq")):
+        return [path] if FileSystems.exists(path) else []
+    return list_files(path, "*.parquet")
+
+
+def _open_parquet(path: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UnreadableFileError(f"{path}: not a Parquet file ({error}); count the corpus again") from None
+
+
+def _read_partitions(folder: OutputFolder) -> list[pa.Table]:
+    tables = []
+    for path in list_files(folder.partitions, "partition-*.arrow"):
+        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+            tables.append(pa.ipc.open_file(pa.py_buffer(file.read())).read_all())
+    return tables
+
+
+def _write_part(folder: OutputFolder, counts: pa.Table, header: dict[str, str]) -> dict[str, Any]:
+    name = schemas.shard_name(0, 1)
+    output = OutputFile(folder.join(name))
+    metadata = {"tokenmill.version": str(schemas.WORD_COUNTS_VERSION), **{f"tokenmill.{key}": value for key, value in header.items()}}
+    with pq.ParquetWriter(
+        output, schemas.WORD_COUNTS.with_metadata(metadata), compression="zstd", use_dictionary=False, write_statistics=["count"]
+    ) as writer:
+        writer.write_table(counts, row_group_size=ROW_GROUP_WORDS)
+    output.publish()
+    return {"path": name, "rows": counts.num_rows, "bytes": output.size, "sha256": output.sha256}

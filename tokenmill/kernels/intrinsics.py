@@ -1,0 +1,126 @@
+"""The machine instructions that NumPy arrays do not offer: unaligned 64-bit loads, bit counts, and 64 bytes compared or copied at
+once.
+
+Each comes twice: as a numba intrinsic (a few instructions, no bounds check, no call) and as a plain Python twin with the same name
+that stands in when JIT is off. Positions are the caller's duty: eight bytes (or 64) must lie behind them in the buffer.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numba import config, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+if config.DISABLE_JIT:
+
+    def load_u64(buffer: np.ndarray, position: int) -> np.uint64:
+        """Eight bytes from `position` on as a little-endian number: the bytes `01 02 00 00 00 00 00 00` give 0x0201."""
+        return np.uint64(int.from_bytes(buffer[position : position + 8].tobytes(), "little"))
+
+    def copy_64_bytes(source: np.ndarray, start: int, target: np.ndarray, at: int) -> None:
+        """Copy source[start : start + 64] to target[at : at + 64]."""
+        target[at : at + 64] = source[start : start + 64]
+
+    def count_trailing_zeros(value: np.uint64) -> np.int64:
+        """How many zero bits lie below the lowest set bit of a 64-bit number: 0b1000 gives 3, 0 gives 64."""
+        number = int(value)
+        return np.int64((number & -number).bit_length() - 1 if number else 64)
+
+    def count_ones(value: np.uint64) -> np.int64:
+        """How many bits of a 64-bit number are set: 0b1011 gives 3."""
+        return np.int64(int(value).bit_count())
+
+    def mark_bytes_between(buffer: np.ndarray, position: int, low: int, high: int) -> np.uint64:
+        """Bit i tells whether low <= buffer[position + i] <= high, of 64 bytes: `a1b...` with 0x30, 0x39 gives 0b010..."""
+        block = buffer[position : position + 64]
+        return np.uint64(np.packbits((block >= low) & (block <= high), bitorder="little").view("<u8")[0])
+
+else:
+
+    _U64 = cgutils.ir.IntType(64)
+    _BYTES_64 = cgutils.ir.VectorType(cgutils.ir.IntType(8), 64)
+
+    def _point_at(context: Any, builder: Any, array_type: Any, arguments: Any, kind: Any) -> Any:
+        """LLVM pointer to the bytes at arguments[1] (position) of arguments[0] (uint8 array), typed as a pointer to one `kind`."""
+        array = context.make_array(array_type)(context, builder, arguments[0])
+        return builder.bitcast(builder.gep(array.data, [arguments[1]]), kind.as_pointer())
+
+    def _repeat_byte(builder: Any, value: Any) -> Any:
+        """Vector of 64 bytes, all of them the low byte of `value`."""
+        byte = builder.trunc(value, cgutils.ir.IntType(8))
+        first = builder.insert_element(cgutils.ir.Constant(_BYTES_64, None), byte, cgutils.int32_t(0))
+        zeros = cgutils.ir.Constant(cgutils.ir.VectorType(cgutils.int32_t, 64), None)
+        return builder.shuffle_vector(first, cgutils.ir.Constant(_BYTES_64, None), zeros)
+
+    def _order_bytes(builder: Any, value: Any) -> Any:
+        """The number with its bytes in little-endian order, whatever the machine's own order."""
+        return builder.bswap(value) if sys.byteorder == "big" else value
+
+    def _is_byte_array(buffer: Any) -> bool:
+        return isinstance(buffer, types.Array) and buffer.dtype == types.uint8 and buffer.ndim == 1 and buffer.layout == "C"
+
+    @intrinsic
+    def load_u64(typingctx: Any, buffer: Any, position: Any) -> Any:
+        """Eight bytes from `position` on as a little-endian number: the bytes `01 02 00 00 00 00 00 00` give 0x0201."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _point_at(context, builder, signature.args[0], arguments, _U64)
+            return _order_bytes(builder, builder.load(pointer, align=1))
+
+        if _is_byte_array(buffer) and isinstance(position, types.Integer):
+            return types.uint64(buffer, types.intp), generate
+        return None
+
+    @intrinsic
+    def copy_64_bytes(typingctx: Any, source: Any, start: Any, target: Any, at: Any) -> Any:
+        """Copy source[start : start + 64] to target[at : at + 64]."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _point_at(context, builder, signature.args[0], arguments[:2], _BYTES_64)
+            target_pointer = _point_at(context, builder, signature.args[2], arguments[2:], _BYTES_64)
+            builder.store(builder.load(pointer, align=1), target_pointer, align=1)
+            return context.get_dummy_value()
+
+        if _is_byte_array(source) and _is_byte_array(target) and target.mutable:
+            return types.void(source, types.intp, target, types.intp), generate
+        return None
+
+    @intrinsic
+    def count_trailing_zeros(typingctx: Any, value: Any) -> Any:
+        """How many zero bits lie below the lowest set bit of a 64-bit number: 0b1000 gives 3, 0 gives 64."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.cttz(arguments[0], cgutils.false_bit)
+
+        return types.int64(types.uint64), generate
+
+    @intrinsic
+    def count_ones(typingctx: Any, value: Any) -> Any:
+        """How many bits of a 64-bit number are set: 0b1011 gives 3."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.ctpop(arguments[0])
+
+        return types.int64(types.uint64), generate
+
+    @intrinsic
+    def mark_bytes_between(typingctx: Any, buffer: Any, position: Any, low: Any, high: Any) -> Any:
+        """Bit i tells whether low <= buffer[position + i] <= high, of 64 bytes: `a1b...` with 0x30, 0x39 gives 0b010...
+
+        Written as one comparison of vectors, which LLVM lowers to what the machine has (on AVX2 two registers and a move-mask).
+        """
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _point_at(context, builder, signature.args[0], arguments, _BYTES_64)
+            lowest = _repeat_byte(builder, arguments[2])
+            distance = builder.sub(builder.load(pointer, align=1), lowest)
+            inside = builder.icmp_unsigned("<=", distance, builder.sub(_repeat_byte(builder, arguments[3]), lowest))
+            return builder.bitcast(inside, _U64)
+
+        if _is_byte_array(buffer) and isinstance(position, types.Integer):
+            return types.uint64(buffer, types.intp, types.int64, types.int64), generate
+        return None

@@ -1,0 +1,101 @@
+"""What became of the documents of a split: the numbers that the manifest adds up, and the rejects themselves.
+
+Every record that is read is counted once, as encoded or as rejected, under the name of its file.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tokenmill.arrow import text_buffers
+from tokenmill.errors import TokenmillError
+from tokenmill.kernels import fingerprint
+from transforms.read_batches import DocumentBatch
+from transforms.splits import Reject, Split
+
+#: How many bytes of a rejected record are kept.
+REJECT_RAW_BYTES = 64 << 10
+
+
+@dataclass
+class FileAccount:
+    """Numbers of one file within a split. `documents` = `encoded` + `rejected`; `empty` are among the encoded; `bytes` are of text.
+
+    `fingerprint` is a sum over the documents that were read whole, two numbers modulo 2^64.
+    """
+
+    documents: int = 0
+    encoded: int = 0
+    empty: int = 0
+    rejected: int = 0
+    replaced: int = 0
+    bytes: int = 0
+    fingerprint: list[int] = field(default_factory=lambda: [0, 0])
+
+
+class SplitAccount:
+    """Counts while a split is read, and gives the record for the journal."""
+
+    def __init__(self, split: Split, *, made_ids: bool) -> None:
+        self._index = split.index
+        self._made_ids = made_ids
+        self._failure: dict[str, str] | None = None
+        self._files = {part.file.name: FileAccount() for part in split.ranges}
+
+    def add_batch(self, batch: DocumentBatch) -> None:
+        """Count a batch as it was read: its documents are encoded unless `reject` says otherwise afterwards."""
+        account, texts = self._files[batch.file], batch.documents["text"]
+        text, ends = text_buffers(texts)
+        account.documents += batch.documents.num_rows + len(batch.rejects)
+        account.encoded += batch.documents.num_rows
+        account.rejected += len(batch.rejects)
+        account.replaced += batch.replaced
+        account.empty += int(np.count_nonzero(np.diff(ends, prepend=0) == 0))
+        account.bytes += text.size
+        self._add_fingerprint(account, batch, text, ends)
+
+    def reject(self, file: str, documents: int) -> None:
+        """So many documents of a batch that was added turned out to be rejects."""
+        self._files[file].encoded -= documents
+        self._files[file].rejected += documents
+
+    def fail(self, error: TokenmillError) -> None:
+        """The split cannot be read to its end: the run will not be published."""
+        self._failure = {"error": type(error).__name__, "message": str(error)}
+
+    def record(self, **numbers: Any) -> dict[str, Any]:
+        """The journal's record: files, totals in `numbers`, and the failure if there was one."""
+        files = {name: asdict(account) for name, account in self._files.items()}
+        text_bytes = sum(account.bytes for account in self._files.values())
+        return {"split": self._index, "files": files, "bytes": text_bytes, "failure": self._failure, **numbers}
+
+    def _add_fingerprint(self, account: FileAccount, batch: DocumentBatch, text: np.ndarray, ends: np.ndarray) -> None:
+        ids, id_ends = text_buffers(batch.documents["doc_id"].cast(pa.large_string()))
+        skip = len(batch.file.encode()) + 1 if self._made_ids else 0
+        total = np.array(account.fingerprint, np.uint64)
+        fingerprint.add_documents(total, ids, id_ends, skip, text, ends)
+        account.fingerprint = [int(half) for half in total]
+
+
+def render_rejects(rejects: Iterable[Reject]) -> bytes:
+    """Rejected records as JSON lines: file, row, offset, reason, how long the record was, and its first bytes in base64."""
+    return b"".join(_render_reject(reject) for reject in rejects)
+
+
+def _render_reject(reject: Reject) -> bytes:
+    fields = {
+        "file": reject.file,
+        "row": reject.row,
+        "offset": reject.offset,
+        "reason": reject.reason,
+        "bytes": len(reject.raw),
+        "raw": base64.b64encode(reject.raw[:REJECT_RAW_BYTES]).decode("ascii"),
+    }
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

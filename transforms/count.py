@@ -1,0 +1,147 @@
+"""Counting words: splits in, one file of word counts for each hash partition out.
+
+    splits -> Reshuffle -> CountSplit -> (partition, table) -> combine -> WritePartition -> paths
+
+An element is a split or a table, never a word. A worker's table of words has a fixed size; what leaves it is combined on the worker
+already, partition by partition, before it travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.io.filesystems import FileSystems
+
+from tokenmill import schemas
+from tokenmill.errors import DataError
+from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.word_counts import Partition, WordCounter, combine_counts
+from transforms.accounts import SplitAccount, render_rejects
+from transforms.coders import ArrowTableCoder
+from transforms.journal import Journal, write_file_atomically
+from transforms.read import read_split
+from transforms.splits import ReadOptions, Split
+
+#: Tables wait to be added up until they hold this many rows, or as many as are added up already.
+PENDING_ROWS = 1 << 18
+
+
+@dataclass(frozen=True)
+class CountOptions:
+    """What a count job needs: how to read, how to cut words, and where its journal, partitions and rejects go."""
+
+    read: ReadOptions
+    pretokenizer: str
+    journal_folder: str
+    partitions_folder: str
+    rejects_folder: str
+
+
+def reject_name(index: int, shards: int) -> str:
+    """Name of the file of a split's rejects: `reject_name(0, 64)` is `part-00000-of-00064.jsonl`."""
+    return schemas.shard_name(index, shards).replace(".parquet", ".jsonl")
+
+
+class CountWords(beam.PTransform):
+    """PCollection of `Split` -> PCollection of the paths of partition files (Arrow IPC, `schemas.WORD_COUNTS`, rows in no order)."""
+
+    def __init__(self, options: CountOptions, splits: int) -> None:
+        super().__init__()
+        self._options, self._splits = options, splits
+
+    def expand(self, splits: beam.PCollection) -> beam.PCollection:
+        return (
+            splits
+            | "Spread splits" >> beam.Reshuffle()
+            | "Count words" >> beam.ParDo(CountSplit(self._options, self._splits)).with_output_types(tuple[int, pa.Table])
+            | "Combine counts" >> beam.CombinePerKey(CombineCounts())
+            | "Write partitions" >> beam.ParDo(WritePartition(self._options.partitions_folder))
+        )
+
+
+class CountSplit(beam.DoFn):
+    """Counts the words of one split."""
+
+    def __init__(self, options: CountOptions, splits: int) -> None:
+        self._options, self._splits = options, splits
+
+    def setup(self) -> None:
+        self._counter = WordCounter(PreTokenizer(self._options.pretokenizer))
+
+    def process(self, split: Split) -> Iterator[tuple[int, pa.Table]]:
+        yield from count_split(split, self._counter, self._options, self._splits)
+
+
+def count_split(split: Split, counter: WordCounter, options: CountOptions, splits: int) -> Iterator[Partition]:
+    """Read and count one split; gives `(partition, table)`, and enters the split into the journal when all is given.
+
+    Data that cannot be read becomes a failure in the journal: the driver ends the run with all of them at once.
+    """
+    account = SplitAccount(split, made_ids=options.read.id_column is None)
+    rejects: list[bytes] = []
+    counter.begin_split(split.index)
+    try:
+        for batch in read_split(split, options.read):
+            account.add_batch(batch)
+            rejects.append(render_rejects(batch.rejects))
+            yield from counter.count(batch.documents["text"])
+    except DataError as error:
+        account.fail(error)
+    yield from counter.drain()
+    if any(rejects):
+        write_file_atomically(FileSystems.join(options.rejects_folder, reject_name(split.index, splits)), b"".join(rejects))
+    Journal(options.journal_folder).finish(split.index, account.record(words=counter.words))
+
+
+class CombineCounts(beam.CombineFn):
+    """Adds up the tables of one partition. An accumulator is one table; its first batch is added up already, the others wait."""
+
+    def create_accumulator(self) -> pa.Table:
+        return schemas.WORD_COUNTS.empty_table()
+
+    def add_input(self, accumulator: pa.Table, table: pa.Table) -> pa.Table:
+        return add_table(accumulator, table)
+
+    def merge_accumulators(self, accumulators: Iterable[pa.Table]) -> pa.Table:
+        return combine_counts(accumulators)
+
+    def compact(self, accumulator: pa.Table) -> pa.Table:
+        return combine_counts([accumulator])
+
+    def extract_output(self, accumulator: pa.Table) -> pa.Table:
+        return combine_counts([accumulator])
+
+    def get_accumulator_coder(self) -> ArrowTableCoder:
+        return ArrowTableCoder()
+
+
+def add_table(accumulator: pa.Table, table: pa.Table) -> pa.Table:
+    """Append a table; add up when what waits has grown as large as what is added up already, so that a row is moved seldom."""
+    together = pa.concat_tables([accumulator, table])
+    combined = len(together["word"].chunk(0))
+    if together.num_rows - combined > max(PENDING_ROWS, combined):
+        return combine_counts([together]).combine_chunks()
+    return together
+
+
+class WritePartition(beam.DoFn):
+    """Writes the counts of one partition to a file and gives its path."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def process(self, partition: tuple[int, pa.Table]) -> Iterator[str]:
+        yield write_partition(self._folder, *partition)
+
+
+def write_partition(folder: str, partition: int, counts: pa.Table) -> str:
+    """Write `partition-00003.arrow`; doing it again replaces it."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schemas.WORD_COUNTS) as writer:
+        writer.write_table(counts)
+    path: str = FileSystems.join(folder, f"partition-{partition:05d}.arrow")
+    write_file_atomically(path, sink.getvalue().to_pybytes())
+    return path

@@ -1,0 +1,141 @@
+"""Encoding: splits in, one token shard for each out.
+
+    splits -> Reshuffle -> EncodeSplit -> records
+
+The split's own DoFn reads, encodes, writes its shard under a temporary name and renames it: no document crosses a stage boundary. What the
+driver needs to know of a shard is its record in the journal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from tokenmill import schemas
+from tokenmill.errors import DataError
+from tokenmill.formats import native
+from tokenmill.tokenizer import Tokenizer
+from transforms.accounts import SplitAccount, render_rejects
+from transforms.count import reject_name
+from transforms.journal import Journal, write_file_atomically
+from transforms.read import DocumentBatch, read_split
+from transforms.splits import Range, ReadOptions, Reject, Split
+from transforms.write import ShardWriter
+
+
+@dataclass(frozen=True)
+class EncodeOptions:
+    """What an encode job needs: how to read, the tokenizer's file, and where shards, journal and rejects go."""
+
+    read: ReadOptions
+    tokenizer_path: str
+    shards_folder: str
+    journal_folder: str
+    rejects_folder: str
+
+
+class EncodeDocuments(beam.PTransform):
+    """PCollection of `Split` -> PCollection of the records of their shards."""
+
+    def __init__(self, options: EncodeOptions, splits: int) -> None:
+        super().__init__()
+        self._options, self._splits = options, splits
+
+    def expand(self, splits: beam.PCollection) -> beam.PCollection:
+        return (
+            splits
+            | "Spread splits" >> beam.Reshuffle()
+            | "Encode" >> beam.ParDo(EncodeSplit(self._options, self._splits)).with_output_types(dict[str, Any])
+        )
+
+
+class EncodeSplit(beam.DoFn):
+    """Encodes one split into its shard."""
+
+    def __init__(self, options: EncodeOptions, splits: int) -> None:
+        self._options, self._splits = options, splits
+
+    def setup(self) -> None:
+        self._tokenizer = open_tokenizer(self._options.tokenizer_path)
+
+    def process(self, split: Split) -> Iterator[dict[str, Any]]:
+        yield encode_split(split, self._tokenizer, self._options, self._splits)
+
+
+def open_tokenizer(path: str) -> Tokenizer:
+    """Load a native tokenizer from any Beam file system."""
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        return native.loads(file.read())
+
+
+def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, splits: int) -> dict[str, Any]:
+    """Read and encode one split, write its shard and its rejects, and enter it into the journal; returns the record.
+
+    Data that cannot be read becomes a failure in the journal and leaves no shard: the driver ends the run with all of them at once.
+    """
+    name = schemas.shard_name(split.index, splits)
+    account = SplitAccount(split, made_ids=options.read.id_column is None)
+    rejects: list[bytes] = []
+    shard: dict[str, Any] = {"path": name, "source": [describe_range(part) for part in split.ranges]}
+    try:
+        with ShardWriter(FileSystems.join(options.shards_folder, name), describe_shard(tokenizer, shard)) as writer:
+            for batch in read_split(split, options.read):
+                account.add_batch(batch)
+                rejects.append(render_rejects(batch.rejects))
+                rejects.append(encode_documents(batch, tokenizer, writer, account))
+        shard |= writer.describe()
+    except DataError as error:
+        account.fail(error)
+    if any(rejects):
+        write_file_atomically(FileSystems.join(options.rejects_folder, reject_name(split.index, splits)), b"".join(rejects))
+    record = account.record(tokens=shard.get("tokens", 0), shard=shard)
+    Journal(options.journal_folder).finish(split.index, record)
+    return record
+
+
+def encode_documents(batch: DocumentBatch, tokenizer: Tokenizer, writer: ShardWriter, account: SplitAccount) -> bytes:
+    """Encode a batch into the shard; documents with a character that has no id are rejects, returned as JSON lines."""
+    ids, texts = batch.documents["doc_id"], batch.documents["text"]
+    encoded, unknown = tokenizer.encode_known(texts)
+    if not unknown.any():
+        writer.write(ids, encoded)
+        return b""
+    known = pa.array(~unknown)
+    writer.write(ids.filter(known), tokenizer.encode_batch(texts.filter(known)))
+    account.reject(batch.file, int(np.count_nonzero(unknown)))
+    return render_rejects(
+        describe_unknown(batch, place, tokenizer) for place in np.flatnonzero(unknown).tolist()
+    )
+
+
+def describe_unknown(batch: DocumentBatch, place: int, tokenizer: Tokenizer) -> Reject:
+    """The reject for a document that holds a character without an id."""
+    doc_id, text = batch.documents["doc_id"][place].as_py(), batch.documents["text"][place].as_py()
+    reason = tokenizer.describe_unknown(text, f"document {doc_id}")
+    made = doc_id.removeprefix(f"{batch.file}:")
+    row = int(made) if made != doc_id and made.isdecimal() else -1
+    return Reject(batch.file, row, -1, reason, text.encode())
+
+
+def describe_range(part: Range) -> dict[str, Any]:
+    """A range as the manifest and the shard's footer name it."""
+    return {"file": part.file.name, "start": part.start, "end": part.end, "rows": part.rows}
+
+
+def describe_shard(tokenizer: Tokenizer, shard: dict[str, Any]) -> dict[str, str]:
+    """The footer of a shard: what made it, and what an Embedding layer must know."""
+    return {
+        "tokenmill.version": str(schemas.DATASET_VERSION),
+        "tokenmill.tokenizer_sha256": tokenizer.sha256,
+        "tokenmill.vocab_size": str(len(tokenizer)),
+        "tokenmill.embedding_rows": str(tokenizer.embedding_rows),
+        "tokenmill.source": json.dumps(shard["source"], ensure_ascii=False),
+    }

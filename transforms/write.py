@@ -1,0 +1,129 @@
+"""Writing one output file of a split: under a temporary name, hashed on the way, given its name when it is whole.
+
+A row group closes behind the document with which it reaches `ROW_GROUP_TOKENS` (or `ROW_GROUP_DOCUMENTS`), whatever the batches were: the
+bytes of a shard depend on its documents alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import uuid
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from tokenmill import schemas
+from transforms.journal import rename_file
+
+ROW_GROUP_TOKENS = 1 << 20
+ROW_GROUP_DOCUMENTS = 1 << 20
+COMPRESSION_LEVEL = 3
+
+
+class OutputFile(io.RawIOBase):
+    """A binary file that appears under `path` when it is closed without an error. `size` in bytes and `sha256` are those of its content."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path, self._temporary = path, f"{path}.tmp-{uuid.uuid4().hex}"
+        self._file = FileSystems.create(self._temporary, compression_type=CompressionTypes.UNCOMPRESSED)
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.size
+
+    def write(self, data) -> int:  # type: ignore[no-untyped-def, override]
+        view = memoryview(data).cast("B")
+        self._digest.update(view)
+        self._file.write(view)
+        self.size += view.nbytes
+        return view.nbytes
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of what was written so far."""
+        return self._digest.hexdigest()
+
+    def publish(self) -> None:
+        """Close the file and give it its name."""
+        self._file.close()
+        rename_file(self._temporary, self._path)
+
+    def discard(self) -> None:
+        """Close the file and leave nothing."""
+        self._file.close()
+        FileSystems.delete([self._temporary])
+
+
+class ShardWriter:
+    """Writes a token shard (`schemas.TOKENS`): zstd, PLAIN, no dictionary. Use as a context manager; an exception leaves no file."""
+
+    def __init__(self, path: str, metadata: dict[str, str]) -> None:
+        self._output = OutputFile(path)
+        self._writer = pq.ParquetWriter(
+            self._output,
+            schemas.TOKENS.with_metadata(metadata),
+            compression="zstd",
+            compression_level=COMPRESSION_LEVEL,
+            use_dictionary=False,
+            write_statistics=["doc_id"],
+        )
+        self._pending: list[pa.Table] = []
+        self._pending_tokens = self._pending_documents = 0
+        self.documents = 0
+        self.tokens = 0
+
+    def __enter__(self) -> ShardWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self._write_row_group()
+            self._writer.close()
+            self._output.publish()
+            return
+        with contextlib.suppress(Exception):
+            self._writer.close()
+        self._output.discard()
+
+    def write(self, ids: pa.StringArray, encoded: pa.LargeListArray) -> None:
+        """Add documents: their ids, and their token ids."""
+        offsets = encoded.offsets.to_numpy()
+        start = 0
+        while start < len(encoded):
+            full = np.searchsorted(offsets, offsets[start] + ROW_GROUP_TOKENS - self._pending_tokens, side="left")
+            full = min(int(full), start + ROW_GROUP_DOCUMENTS - self._pending_documents)
+            stop = min(full, len(encoded))
+            self._add_rows(ids.slice(start, stop - start), encoded, offsets[start : stop + 1])
+            if stop == full:
+                self._write_row_group()
+            start = stop
+
+    def describe(self) -> dict[str, int | str]:
+        """What the manifest says of the finished shard."""
+        return {"documents": self.documents, "tokens": self.tokens, "bytes": self._output.size, "sha256": self._output.sha256}
+
+    def _add_rows(self, ids: pa.StringArray, encoded: pa.LargeListArray, offsets: np.ndarray) -> None:
+        values = encoded.values.slice(offsets[0], offsets[-1] - offsets[0])
+        lists = pa.ListArray.from_arrays(pa.array((offsets - offsets[0]).astype(np.int32)), values)
+        self._pending.append(pa.table([ids, lists], schema=schemas.TOKENS))
+        self._pending_tokens += len(values)
+        self._pending_documents += len(lists)
+        self.documents += len(lists)
+        self.tokens += len(values)
+
+    def _write_row_group(self) -> None:
+        if self._pending:
+            table = pa.concat_tables(self._pending).combine_chunks()
+            self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+        self._pending, self._pending_tokens, self._pending_documents = [], 0, 0
