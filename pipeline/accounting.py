@@ -29,7 +29,7 @@ class MaxRejects:
             value = float(text.removesuffix("%")) if text.endswith("%") else int(text)
         except ValueError:
             value = -1
-        if not 0 <= value or (text.endswith("%") and value > 100):
+        if not value >= 0 or (text.endswith("%") and value > 100):
             raise errors.UsageError(f"--max-rejects {text!r}: give a number (100) or a share of the documents (0.5%)")
         return cls(share=value / 100) if text.endswith("%") else cls(number=int(value))
 
@@ -52,10 +52,15 @@ def check_failures(records: Mapping[int, Mapping[str, Any]]) -> None:
 
 
 def add_up_files(files: Sequence[SourceFile], records: Mapping[int, Mapping[str, Any]], splits: int) -> list[dict[str, Any]]:
-    """Per input file, in corpus order: name, size, fingerprint and the counts. Raises `AccountingError` where they do not add up."""
+    """Per input file, in corpus order: name, size, fingerprint and the counts.
+
+    Raises `AccountingError` where they do not add up.
+    """
     if missing := sorted(set(range(splits)) - set(records)):
         raise errors.AccountingError(f"split {missing[0]} of {splits} left no record ({len(missing)} did not); run the job again")
-    accounts = {file.name: {"name": file.name, "size": file.size, "fingerprint": [0, 0], **dict.fromkeys(_SUMMED, 0)} for file in files}
+    accounts = {
+        file.name: {"name": file.name, "size": file.size, "fingerprint": [0, 0], **dict.fromkeys(_SUMMED, 0)} for file in files
+    }
     for record in records.values():
         for name, part in record["files"].items():
             account = accounts[name]
@@ -68,7 +73,8 @@ def add_up_files(files: Sequence[SourceFile], records: Mapping[int, Mapping[str,
 def _close_account(account: dict[str, Any]) -> dict[str, Any]:
     if account["documents"] != account["encoded"] + account["rejected"]:
         raise errors.AccountingError(
-            f"{account['name']}: {account['documents']} documents read, but {account['encoded']} encoded and {account['rejected']} rejected"
+            f"{account['name']}: {account['documents']} documents read, "
+            f"but {account['encoded']} encoded and {account['rejected']} rejected"
         )
     low, high = account["fingerprint"]
     return {**account, "fingerprint": f"{high:016x}{low:016x}"}

@@ -51,7 +51,7 @@ def write_counts(
 
 
 def fingerprint_inputs(files: list[dict[str, Any]]) -> str:
-    """The inputs' contents as one fingerprint: the sum of the files', whatever they are called and in whatever order they stand."""
+    """The inputs' contents as one fingerprint: the sum of the files', whatever their names and their order."""
     return f"{sum(int(file['fingerprint'], 16) for file in files) % (1 << 128):032x}"
 
 
@@ -76,12 +76,17 @@ def check_pretokenizer(path: str, asked: str | None) -> str:
     if recorded is None and asked is None:
         raise UsageError(f"{path} does not say which pre-tokenizer made its words; give --pretokenizer")
     if recorded is not None and asked is not None and asked != recorded:
-        raise UsageError(f"{path} was counted with pre-tokenizer {recorded!r}, not {asked!r}; leave --pretokenizer out, or count again")
+        raise UsageError(
+            f"{path} was counted with pre-tokenizer {recorded!r}, not {asked!r}; leave --pretokenizer out, or count again"
+        )
     return recorded or asked or ""
 
 
 def read_counts(path: str) -> pa.Table:
-    """Word counts of a folder or file, checked, in their order on disk. Without `first_seen`, rows are in order of first occurrence."""
+    """Word counts of a folder or file, checked, in their order on disk.
+
+    Without `first_seen`, rows are in order of first occurrence.
+    """
     tables = [_complete(_open_parquet(part).read()) for part in _list_parts(path)]
     if len(tables) == 1:
         return check_counts(tables[0], path).combine_chunks()
@@ -119,7 +124,10 @@ def _read_partitions(folder: OutputFolder) -> list[pa.Table]:
 def _write_part(folder: OutputFolder, counts: pa.Table, header: dict[str, str]) -> dict[str, Any]:
     name = schemas.shard_name(0, 1)
     output = OutputFile(folder.join(name))
-    metadata = {"tokenmill.version": str(schemas.WORD_COUNTS_VERSION), **{f"tokenmill.{key}": value for key, value in header.items()}}
+    metadata = {
+        "tokenmill.version": str(schemas.WORD_COUNTS_VERSION),
+        **{f"tokenmill.{key}": value for key, value in header.items()},
+    }
     with pq.ParquetWriter(
         output, schemas.WORD_COUNTS.with_metadata(metadata), compression="zstd", use_dictionary=False, write_statistics=["count"]
     ) as writer:

@@ -1,10 +1,12 @@
-"""The driver: plans splits, has the graphs run, trains, checks the books, publishes. One function for each command that makes something."""
+"""The driver: plans splits, has the graphs run, trains, checks the books, publishes.
+
+One function for each command that makes something.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +20,7 @@ from pipeline.outputs import OutputFolder, write_card
 from pipeline.progress import Reporter, Stage
 from pipeline.runners import run_pipeline
 from tokenmill import schemas
-from tokenmill.errors import TokenmillError, UsageError
+from tokenmill.errors import TokenmillError
 from tokenmill.merge_loop import MergeRules
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
@@ -86,16 +88,16 @@ def count_corpus(corpus: Corpus, pretokenizer: str, output: str, run: Execution,
     try:
         records = _run_job("count", count_graph(plan.splits, options), plan, folder, run)
         files, totals = _close_books(corpus, plan, records, folder)
-        manifest = counts_folder.write_counts(folder, pretokenizer, files, totals, sum(record["words"] for record in records.values()))
+        manifest = counts_folder.write_counts(
+            folder, pretokenizer, files, totals, sum(record["words"] for record in records.values())
+        )
     except TokenmillError:
         folder.abandon()
         raise
     return manifest
 
 
-def train_on_counts(
-    path: str, options: TrainingOptions, output: str, run: Execution
-) -> tuple[Tokenizer, MergeRules]:
+def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execution) -> tuple[Tokenizer, MergeRules]:
     """`tokenmill train` on word counts: writes the tokenizer file `output`."""
     counts = counts_folder.read_counts(path)
     target = options.merges if options.merges is not None else options.vocab_size or 0
@@ -116,7 +118,10 @@ def train_on_counts(
 def train_on_corpus(
     corpus: Corpus, options: TrainingOptions, output: str, run: Execution
 ) -> tuple[Tokenizer, MergeRules, dict[str, Any]]:
-    """`tokenmill train` on a corpus: counts into a folder beside `output` that goes afterwards; also returns the counts' manifest."""
+    """`tokenmill train` on a corpus: counts into a folder beside `output` that goes afterwards.
+
+    Also returns the counts' manifest.
+    """
     parent, name = os.path.split(output)
     working = FileSystems.join(parent, f".{name}.counts") if parent else f".{name}.counts"
     try:

@@ -1,7 +1,8 @@
-"""The two Beam graphs. This is all the assembly there is: what the steps do stands in `transforms/`, who runs them in `runners.py`.
+"""The two Beam graphs. This is all the assembly there is: what the steps do stands in `transforms/`, who runs them in
+`runners.py`.
 
-    count:   Create(splits) -> CountWords        -> partition files of word counts, and a journal
-    encode:  Create(splits) -> EncodeDocuments   -> token shards, and a journal
+count:   Create(splits) -> CountWords        -> partition files of word counts, and a journal
+encode:  Create(splits) -> EncodeDocuments   -> token shards, and a journal
 """
 
 from __future__ import annotations

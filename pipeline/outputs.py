@@ -1,10 +1,10 @@
 """Output folders: what belongs to a dataset or to word counts, when a folder may be written to, and how it is published.
 
-    DIR/part-00000-of-00064.parquet ...   shards, each under its name only when it is whole
-    DIR/tokenizer.json, README.md         a dataset carries its tokenizer, and says how it is loaded
-    DIR/rejects/part-00000-of-00064.jsonl rejected records, where there are any
-    DIR/_work/                            journal and other things of a run that is not finished
-    DIR/manifest.json                     written last, by rename: a folder without it is not a dataset
+DIR/part-00000-of-00064.parquet ...   shards, each under its name only when it is whole
+DIR/tokenizer.json, README.md         a dataset carries its tokenizer, and says how it is loaded
+DIR/rejects/part-00000-of-00064.jsonl rejected records, where there are any
+DIR/_work/                            journal and other things of a run that is not finished
+DIR/manifest.json                     written last, by rename: a folder without it is not a dataset
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class OutputFolder:
     def check_free(self, *, overwrite: bool) -> None:
         """A folder that holds something published is only written to with `overwrite`. Changes nothing."""
         if not overwrite and FileSystems.exists(self.join(schemas.MANIFEST)):
-            raise OutputExistsError(f"{self.path} holds a finished dataset or word counts; give --overwrite to replace it, or another folder")
+            raise OutputExistsError(
+                f"{self.path} holds a finished dataset or word counts; give --overwrite to replace it, or another folder"
+            )
 
     def begin(self) -> None:
         """Make the folder ready for a run: what an earlier one left goes, the manifest first."""
@@ -113,8 +115,8 @@ configs:
   data_files: part-*.parquet
 ---
 
-Token ids, written by tokenmill: one row a document, columns `doc_id` and `input_ids` (int32). `manifest.json` says what they were made
-from, `tokenizer.json` is the tokenizer. An Embedding layer for them has {rows} rows.
+Token ids, written by tokenmill: one row a document, columns `doc_id` and `input_ids` (int32). `manifest.json` says what they were
+made from, `tokenizer.json` is the tokenizer. An Embedding layer for them has {rows} rows.
 
     datasets.load_dataset("parquet", data_files="part-*.parquet")
 """.encode()

@@ -1,7 +1,8 @@
 """Alphabets: what the base symbols of a model stand for, and how a token looks.
 
-A word is bytes. A byte alphabet takes each byte as a symbol and shows it in the GPT-2 visible form; a character alphabet takes each character
-and, where the pre-tokenizer marks spaces, shows a space as `Ġ`. Base symbols are numbered by the code point of their visible form.
+A word is bytes. A byte alphabet takes each byte as a symbol and shows it in the GPT-2 visible form; a character alphabet takes
+each character and, where the pre-tokenizer marks spaces, shows a space as `Ġ`. Base symbols are numbered by the code point of
+their visible form.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class ByteAlphabet:
         """`(byte_ids, character_ids)` of `kernels.bpe.BpeTables`; a vocabulary that lacks a byte is malformed."""
         missing = [symbol for symbol in visible_bytes() if symbol not in vocab]
         if missing:
-            raise TokenizerFileError(f"vocab: a byte model needs all 256 bytes; {len(missing)} are missing, the first is {missing[0]!r}")
+            raise TokenizerFileError(
+                f"vocab: a byte model needs all 256 bytes; {len(missing)} are missing, the first is {missing[0]!r}"
+            )
         return np.array([vocab[symbol] for symbol in visible_bytes()], np.int32), np.empty(0, np.int32)
 
 

@@ -56,7 +56,9 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 def wrap_binary(data: np.ndarray, offsets: np.ndarray) -> pa.LargeBinaryArray:
     """A large_binary array over `data` (uint8[n]) and `offsets` (int64[w + 1])."""
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), offsets.size - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), offsets.size - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
 
 
 _NO_TEXT = np.frombuffer(b"", np.uint8)

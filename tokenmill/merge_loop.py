@@ -1,7 +1,7 @@
 """The driver's side of the merge loop: symbols in, merge rules out; the kernel merges, this file gives it room.
 
-Words become flat symbols in corpus order, the kernel merges pairs, and the rules come back as arrays. What symbols are is the model's
-matter (`tokenmill.models`); here they are numbers from 0, sorted by the visible form of what they stand for.
+Words become flat symbols in corpus order, the kernel merges pairs, and the rules come back as arrays. What symbols are is the
+model's matter (`tokenmill.models`); here they are numbers from 0, sorted by the visible form of what they stand for.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class MergeRules:
     """What the merge loop learned, in order of rank.
 
     `pairs`: int32[m, 2], the ids of left and right; `products`: int32[m], the id of what they make; `counts`: int64[m], the
-    pair's count when it was chosen. Ids below `alphabet` are base symbols; products are numbered from there on in order of creation
-    (two rules may share a product). `exhausted`: no pair was left before the limit was reached.
+    pair's count when it was chosen. Ids below `alphabet` are base symbols; products are numbered from there on in order of
+    creation (two rules may share a product). `exhausted`: no pair was left before the limit was reached.
     """
 
     pairs: np.ndarray
@@ -47,7 +47,8 @@ class MergeRules:
 class WordSymbols:
     """Distinct words as symbols: word `w` is `symbols[starts[w]:starts[w + 1]]` and occurs `counts[w]` times.
 
-    `symbols`: int32[n], `starts`: int64[w + 1], `counts`: int64[w], all positive. With first-seen ties the words stand in corpus order.
+    `symbols`: int32[n], `starts`: int64[w + 1], `counts`: int64[w], all positive. With first-seen ties the words stand in corpus
+    order.
     """
 
     symbols: np.ndarray

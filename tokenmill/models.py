@@ -29,8 +29,8 @@ def alphabet_of(model: str, *, marks_spaces: bool) -> Alphabet:
 class BpeModel:
     """A BPE model: `vocab` maps tokens in their visible form to ids, `merge_rules` are pairs of tokens in order of rank.
 
-    `special_tokens` are in `vocab`; they never come out of text and no rule makes them. Construction checks that ids are unique, fit into
-    int32, and that every rule has its tokens; errors are `TokenizerFileError` and name the entry.
+    `special_tokens` are in `vocab`; they never come out of text and no rule makes them. Construction checks that ids are unique,
+    fit into int32, and that every rule has its tokens; errors are `TokenizerFileError` and name the entry.
     """
 
     name: str
@@ -45,7 +45,9 @@ class BpeModel:
         for place, (left, right) in enumerate(self.merge_rules):
             for token in (left, right, left + right):
                 if token not in self.vocab:
-                    raise TokenizerFileError(f"merge_rules[{place}]: ({left!r}, {right!r}) needs the token {token!r}, which vocab lacks")
+                    raise TokenizerFileError(
+                        f"merge_rules[{place}]: ({left!r}, {right!r}) needs the token {token!r}, which vocab lacks"
+                    )
                 if token in self.special_tokens:
                     raise TokenizerFileError(f"merge_rules[{place}]: the special token {token!r} can be no part of a rule")
         for token in self.special_tokens + ((self.unk_token,) if self.unk_token is not None else ()):
@@ -80,7 +82,10 @@ class BpeModel:
         return rules
 
     def spell(self, ids: Iterable[int]) -> bytes:
-        """The bytes that token ids stand for; a special token stands for its own text. An id outside the vocabulary is an error."""
+        """The bytes that token ids stand for; a special token stands for its own text.
+
+        An id outside the vocabulary is an error.
+        """
         return b"".join(self._spell_token(token_id) for token_id in ids)
 
     def _spell_token(self, token_id: int) -> bytes:

@@ -140,9 +140,7 @@ class WordScanner:
         cursor = np.zeros(2, dtype=np.int64)
         while cursor[0] < doc_ends.size:
             first = int(cursor[1])
-            words, documents = self._scan(
-                text, doc_ends, self._classes, cursor, self._word_ends, self._doc_words, self._marked
-            )
+            words, documents = self._scan(text, doc_ends, self._classes, cursor, self._word_ends, self._doc_words, self._marked)
             if words or documents:
                 yield self._block(text, first, words, documents)
             else:
@@ -184,7 +182,9 @@ def _check_batch(text: np.ndarray, doc_ends: np.ndarray) -> None:
         raise UsageError(f"document ends must be a 1-dimensional integer array, not {doc_ends.ndim}-dimensional {doc_ends.dtype}")
     last = int(doc_ends[-1]) if doc_ends.size else 0
     if last != text.size:
-        raise UsageError(f"the last document ends at {last}, but the text has {text.size} bytes; document ends must cover the text")
+        raise UsageError(
+            f"the last document ends at {last}, but the text has {text.size} bytes; document ends must cover the text"
+        )
     falling = np.flatnonzero(np.diff(doc_ends.astype(np.int64), prepend=0) < 0)
     if falling.size:
         raise UsageError(f"document {falling[0]} ends at {doc_ends[falling[0]]}, before it begins; document ends must ascend")

@@ -9,6 +9,7 @@ The algorithm is that of Sennrich, Haddow and Birch, "Neural Machine Translation
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 Pair = tuple[str, str]
 MARKER = "Ġ"
@@ -42,7 +43,7 @@ def count_pairs(words: Sequence[Sequence[str]], counts: Sequence[int]) -> dict[P
     """
     pairs: dict[Pair, int] = {}
     for word, count in zip(words, counts, strict=True):
-        for pair in zip(word, word[1:], strict=False):
+        for pair in pairwise(word):
             pairs[pair] = pairs.get(pair, 0) + count
     return pairs
 
@@ -111,7 +112,7 @@ def encode_word(word: Sequence[str], rules: Sequence[Pair]) -> list[str]:
     ranks: dict[Pair, int] = {(rule[0], rule[1]): rank for rank, rule in enumerate(rules)}
     symbols = list(word)
     while True:
-        candidates = [(ranks[pair], at) for at, pair in enumerate(zip(symbols, symbols[1:], strict=False)) if pair in ranks]
+        candidates = [(ranks[pair], at) for at, pair in enumerate(pairwise(symbols)) if pair in ranks]
         if not candidates:
             return symbols
         _, at = min(candidates)

@@ -36,7 +36,4 @@ def words_gpt2(text: str) -> list[str]:
 
 def words_wordpunct(text: str) -> list[str]:
     """Runs of word characters, punctuation alone, `Ġ` for whitespace before: `Hi, I'm here.` gives `Hi`, `,`, `ĠI'm`, `Ġhere`, `.`"""
-    return [
-        MARKER * text[: match.start()][-1:].isspace() + match.group()
-        for match in re.finditer(WORDPUNCT_PATTERN, text)
-    ]
+    return [MARKER * text[: match.start()][-1:].isspace() + match.group() for match in re.finditer(WORDPUNCT_PATTERN, text)]

@@ -145,7 +145,7 @@ class Tokenizer:
         return self._encode_checked(large_strings(texts))
 
     def encode_known(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
-        """As `encode_batch`, but never raising for a character: also gives bool[d], which texts hold one that has no id (id -1)."""
+        """As `encode_batch`, never raising for a character: also gives bool[d], which texts hold one without an id (-1)."""
         with self._lock:
             if self._encoder is None:
                 self._encoder = _Encoder(self.model, self.pretokenizer)
@@ -166,7 +166,8 @@ class Tokenizer:
             in_words = self.pretokenizer.lossless or not character.isspace()
             if in_words and character_ids[ord(character)] < 0:
                 code_point = f"U+{ord(character):04X}"
-                return f"{place}, character {position}: {character!r} ({code_point}) is not in the alphabet; train with --unk or byte-bpe"
+                where = f"{place}, character {position}: {character!r} ({code_point})"
+                return f"{where} is not in the alphabet; train with --unk or byte-bpe"
         return f"{place}: a character is not in the alphabet; train with --unk or byte-bpe"
 
     # --- decoding
@@ -221,7 +222,11 @@ class _Encoder:
             self._ids = np.empty(text_bytes, np.int32)
         fill, entries = self._cache.table.fill, self._cache.table.entries
         nearly_full = 2 * fill[tables.ENTRIES_USED] > 0.9 * entries.shape[0]
-        if nearly_full or fill[tables.ARENA_USED] > 0.9 * CACHE_ARENA_BYTES or self._cache.ids_used[bpe.IDS_USED] > 0.9 * CACHE_IDS:
+        if (
+            nearly_full
+            or fill[tables.ARENA_USED] > 0.9 * CACHE_ARENA_BYTES
+            or self._cache.ids_used[bpe.IDS_USED] > 0.9 * CACHE_IDS
+        ):
             tables.empty_table(self._cache.table)
             self._cache.ids_used[:] = 0
 
@@ -230,4 +235,6 @@ def _utf_8_of(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InvalidTextError(f"the text holds a lone surrogate at character {error.start}; replace it before encoding") from None
+        raise InvalidTextError(
+            f"the text holds a lone surrogate at character {error.start}; replace it before encoding"
+        ) from None

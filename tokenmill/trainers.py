@@ -1,7 +1,7 @@
 """Training a tokenizer: from word counts and options to a `Tokenizer`.
 
-    counts = pq.read_table("word-counts/part-00000-of-00001.parquet")
-    tokenizer, rules = train_tokenizer(counts, TrainingOptions(model="byte-bpe", pretokenizer="gpt2", vocab_size=8192))
+counts = pq.read_table("word-counts/part-00000-of-00001.parquet")
+tokenizer, rules = train_tokenizer(counts, TrainingOptions(model="byte-bpe", pretokenizer="gpt2", vocab_size=8192))
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ IDS = ("rank", "sorted")
 class TrainingOptions:
     """What to train. Exactly one of `vocab_size` (specials, alphabet and products together) and `merges` (rules) is given.
 
-    `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`; `min_count`: pairs that occur less often are not merged; `strict`: too few
-    pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it is one of them.
+    `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`; `min_count`: pairs that occur less often are not merged;
+    `strict`: too few pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it
+    is one of them.
     """
 
     model: str
@@ -52,7 +53,11 @@ class TrainingOptions:
         for name, value, choices in (("ties", self.ties, TIES), ("ids", self.ids, IDS)):
             if value not in choices:
                 raise UsageError(f"{name} {value!r} is not known; choose one of {', '.join(choices)}")
-        for name, number, least in (("merges", self.merges, 0), ("vocabulary size", self.vocab_size, 1), ("min count", self.min_count, 1)):
+        for name, number, least in (
+            ("merges", self.merges, 0),
+            ("vocabulary size", self.vocab_size, 1),
+            ("min count", self.min_count, 1),
+        ):
             if number is not None and number < least:
                 raise UsageError(f"{name} {number} is below {least}")
         if "" in self.specials or len(set(self.specials)) != len(self.specials):
@@ -70,8 +75,8 @@ def train_tokenizer(
 ) -> tuple[Tokenizer, MergeRules]:
     """Train on word counts (`schemas.WORD_COUNTS`, sorted as on disk); `on_merges` hears of the rules as they are made.
 
-    Raises `NothingToTrainOnError` for no words, `VocabularySizeError` where the size is too small for the alphabet or, under `strict`,
-    larger than the corpus allows.
+    Raises `NothingToTrainOnError` for no words, `VocabularySizeError` where the size is too small for the alphabet or, under
+    `strict`, larger than the corpus allows.
     """
     pretokenizer = PreTokenizer(options.pretokenizer)
     alphabet = alphabet_of(options.model, marks_spaces=pretokenizer.marks_spaces)
@@ -119,7 +124,6 @@ def _name_merges(visible: Sequence[str], on_merges: OnNamedMerges) -> OnMerges:
 def _words_of(counts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     """Words as `(data, offsets)`: uint8[n], int64[w + 1]."""
 
-
     data, ends = binary_buffers(counts["word"])
     return data, np.concatenate([np.zeros(1, np.int64), ends])
 
@@ -129,8 +133,8 @@ def _check_room(base: BaseSymbols, options: TrainingOptions) -> None:
     least = len(options.specials) + len(base.visible)
     if options.vocab_size is not None and options.vocab_size < least:
         raise VocabularySizeError(
-            f"vocabulary size {options.vocab_size} is too small: {len(base.visible)} symbols of the alphabet and {len(options.specials)} "
-            f"special tokens need at least {least}"
+            f"vocabulary size {options.vocab_size} is too small: {len(base.visible)} symbols of the alphabet "
+            f"and {len(options.specials)} special tokens need at least {least}"
         )
     for token in options.specials:
         if token in base.visible:
@@ -141,13 +145,19 @@ def _forbid_specials(alphabet: Alphabet, visible: Sequence[str], specials: Seque
     """Special tokens that text could spell, as symbol numbers: no rule may make them."""
     number_of = {symbol: number for number, symbol in enumerate(visible)}
     spelled = (alphabet.base_symbols(token) for token in specials)
-    return [[number_of[symbol] for symbol in symbols] for symbols in spelled if symbols and all(symbol in number_of for symbol in symbols)]
+    return [
+        [number_of[symbol] for symbol in symbols]
+        for symbols in spelled
+        if symbols and all(symbol in number_of for symbol in symbols)
+    ]
 
 
 def _describe_shortage(rules: MergeRules, options: TrainingOptions) -> str:
     size = rules.tokens + len(options.specials)
     wanted = f"{options.merges} merges" if options.vocab_size is None else f"a vocabulary of {options.vocab_size}"
-    return f"{wanted} cannot be had: no pair is left after {rules.products.size} merges, vocabulary {size}; ask for that or add text"
+    return (
+        f"{wanted} cannot be had: no pair is left after {rules.products.size} merges, vocabulary {size}; ask for that or add text"
+    )
 
 
 def _build_tokenizer(
@@ -162,7 +172,7 @@ def _build_tokenizer(
 
 
 def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, object]:
-    """What the tokenizer file says of its origin: options, and the fingerprint of the counts as far as they bear on the result."""
+    """What the tokenizer file says of its origin: options, and the fingerprint of the counts that bear on the result."""
     return {
         "word_counts_sha256": fingerprint_counts(counts, with_order=options.ties == "first-seen"),
         "distinct_words": counts.num_rows,

@@ -1,7 +1,8 @@
 """Word counts: counting the words of documents, and the tables that travel, combine and stand on disk.
 
-A table of word counts has the columns of `schemas.WORD_COUNTS`. Between processes it is one hash partition of one split's words, where
-`first_seen` is the split's index << 40 | the word's number within the split; on disk it is the whole corpus, sorted, `first_seen` dense.
+A table of word counts has the columns of `schemas.WORD_COUNTS`. Between processes it is one hash partition of one split's words,
+where `first_seen` is the split's index << 40 | the word's number within the split; on disk it is the whole corpus, sorted,
+`first_seen` dense.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ class WordCounter:
         self.words = 0
 
     def count(self, texts: pa.Array) -> Iterator[Partition]:
-        """Count the words of documents (string or large_string); gives the partitions of a table that got full, as often as it does."""
+        """Count the words of documents (string or large_string).
+
+        Gives the partitions of a table that got full, as often as it does.
+        """
         for block in self._scanner.blocks(*text_buffers(large_strings(texts))):
             yield from self._count_block(block.text, block.first, block.word_ends)
             self.words += block.word_ends.size
@@ -106,7 +110,11 @@ def in_corpus_order(counts: pa.Table) -> pa.Table:
 def fingerprint_counts(counts: pa.Table, *, with_order: bool) -> str:
     """sha256 of sorted word counts; `with_order` takes `first_seen` in, which only first-seen ties depend on."""
     digest = hashlib.sha256()
-    for array in (*binary_buffers(counts["word"]), counts["count"].to_numpy(), *([counts["first_seen"].to_numpy()] if with_order else [])):
+    for array in (
+        *binary_buffers(counts["word"]),
+        counts["count"].to_numpy(),
+        *([counts["first_seen"].to_numpy()] if with_order else []),
+    ):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 

@@ -26,7 +26,8 @@ REJECT_RAW_BYTES = 64 << 10
 
 @dataclass
 class FileAccount:
-    """Numbers of one file within a split. `documents` = `encoded` + `rejected`; `empty` are among the encoded; `bytes` are of text.
+    """Numbers of one file within a split. `documents` = `encoded` + `rejected`; `empty` are among the encoded; `bytes` are of
+    text.
 
     `fingerprint` is a sum over the documents that were read whole, two numbers modulo 2^64.
     """

@@ -2,8 +2,8 @@
 
     splits -> Reshuffle -> CountSplit -> (partition, table) -> combine -> WritePartition -> paths
 
-An element is a split or a table, never a word. A worker's table of words has a fixed size; what leaves it is combined on the worker
-already, partition by partition, before it travels.
+An element is a split or a table, never a word. A worker's table of words has a fixed size; what leaves it is combined on the
+worker already, partition by partition, before it travels.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def reject_name(index: int, shards: int) -> str:
 
 
 class CountWords(beam.PTransform):
-    """PCollection of `Split` -> PCollection of the paths of partition files (Arrow IPC, `schemas.WORD_COUNTS`, rows in no order)."""
+    """PCollection of `Split` -> PCollection of the paths of partition files (Arrow IPC, `schemas.WORD_COUNTS`)."""
 
     def __init__(self, options: CountOptions, splits: int) -> None:
         super().__init__()

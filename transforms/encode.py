@@ -2,8 +2,8 @@
 
     splits -> Reshuffle -> EncodeSplit -> records
 
-The split's own DoFn reads, encodes, writes its shard under a temporary name and renames it: no document crosses a stage boundary. What the
-driver needs to know of a shard is its record in the journal.
+The split's own DoFn reads, encodes, writes its shard under a temporary name and renames it: no document crosses a stage boundary.
+What the driver needs to know of a shard is its record in the journal.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def open_tokenizer(path: str) -> Tokenizer:
 def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, splits: int) -> dict[str, Any]:
     """Read and encode one split, write its shard and its rejects, and enter it into the journal; returns the record.
 
-    Data that cannot be read becomes a failure in the journal and leaves no shard: the driver ends the run with all of them at once.
+    Data that cannot be read becomes a failure in the journal and leaves no shard: the driver ends the run with all of them at
+    once.
     """
     name = schemas.shard_name(split.index, splits)
     account = SplitAccount(split, made_ids=options.read.id_column is None)
@@ -111,9 +112,7 @@ def encode_documents(batch: DocumentBatch, tokenizer: Tokenizer, writer: ShardWr
     known = pa.array(~unknown)
     writer.write(ids.filter(known), tokenizer.encode_batch(texts.filter(known)))
     account.reject(batch.file, int(np.count_nonzero(unknown)))
-    return render_rejects(
-        describe_unknown(batch, place, tokenizer) for place in np.flatnonzero(unknown).tolist()
-    )
+    return render_rejects(describe_unknown(batch, place, tokenizer) for place in np.flatnonzero(unknown).tolist())
 
 
 def describe_unknown(batch: DocumentBatch, place: int, tokenizer: Tokenizer) -> Reject:

@@ -1,7 +1,7 @@
 """Writing one output file of a split: under a temporary name, hashed on the way, given its name when it is whole.
 
-A row group closes behind the document with which it reaches `ROW_GROUP_TOKENS` (or `ROW_GROUP_DOCUMENTS`), whatever the batches were: the
-bytes of a shard depend on its documents alone.
+A row group closes behind the document with which it reaches `ROW_GROUP_TOKENS` (or `ROW_GROUP_DOCUMENTS`), whatever the batches
+were: the bytes of a shard depend on its documents alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ COMPRESSION_LEVEL = 3
 
 
 class OutputFile(io.RawIOBase):
-    """A binary file that appears under `path` when it is closed without an error. `size` in bytes and `sha256` are those of its content."""
+    """A binary file that appears under `path` when it is closed without an error.
+
+    `size` in bytes and `sha256` are those of its content.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -66,7 +69,10 @@ class OutputFile(io.RawIOBase):
 
 
 class ShardWriter:
-    """Writes a token shard (`schemas.TOKENS`): zstd, PLAIN, no dictionary. Use as a context manager; an exception leaves no file."""
+    """Writes a token shard (`schemas.TOKENS`): zstd, PLAIN, no dictionary.
+
+    Use as a context manager; an exception leaves no file.
+    """
 
     def __init__(self, path: str, metadata: dict[str, str]) -> None:
         self._output = OutputFile(path)

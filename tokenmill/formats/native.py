@@ -1,7 +1,8 @@
 """The native tokenizer.json.
 
-One JSON object; `merge_rules` and `vocab` are always there in a shape that a plain reader of those two keys can use. A file that holds
-only those two keys is a `char-bpe` model behind the `wordpunct` pre-tokenizer. No timestamps, no paths: equal tokenizers are equal bytes.
+One JSON object; `merge_rules` and `vocab` are always there in a shape that a plain reader of those two keys can use. A file that
+holds only those two keys is a `char-bpe` model behind the `wordpunct` pre-tokenizer. No timestamps, no paths: equal tokenizers
+are equal bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     }
     lines = [f"  {_json(key)}: {_json(value)}," for key, value in head.items()]
     rules = _block("[", (_json(list(rule)) for rule in model.merge_rules), "]")
-    vocab = _block("{", (f"{_json(token)}: {token_id}" for token, token_id in sorted(model.vocab.items(), key=lambda item: item[1])), "}")
+    vocab = _block(
+        "{", (f"{_json(token)}: {token_id}" for token, token_id in sorted(model.vocab.items(), key=lambda item: item[1])), "}"
+    )
     return "\n".join(["{", *lines, f'  "merge_rules": {rules},', f'  "vocab": {vocab}', "}", ""]).encode("utf-8")
 
 
@@ -58,7 +61,9 @@ def loads(content: bytes) -> Tokenizer:
     _check_keys(document)
     pretokenizer = _named(PreTokenizer, document, "pretokenizer", "wordpunct")
     rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
-    specials = tuple(_check_string(f"special_tokens[{place}]", token) for place, token in enumerate(document.get("special_tokens", [])))
+    specials = tuple(
+        _check_string(f"special_tokens[{place}]", token) for place, token in enumerate(document.get("special_tokens", []))
+    )
     name = document.get("model", "char-bpe")
     try:
         alphabet = alphabet_of(name, marks_spaces=pretokenizer.marks_spaces)
@@ -104,7 +109,9 @@ def _check_keys(document: dict[str, Any]) -> None:
     if document.get("format", schemas.TOKENIZER_FORMAT) != schemas.TOKENIZER_FORMAT:
         raise TokenizerFileError(f"format: {document['format']!r} is not {schemas.TOKENIZER_FORMAT!r}")
     if document.get("version", schemas.TOKENIZER_VERSION) != schemas.TOKENIZER_VERSION:
-        raise TokenizerFileError(f"version: {document['version']} is not known here ({schemas.TOKENIZER_VERSION}); update tokenmill")
+        raise TokenizerFileError(
+            f"version: {document['version']} is not known here ({schemas.TOKENIZER_VERSION}); update tokenmill"
+        )
 
 
 def _names(types: Any) -> str:

@@ -1,7 +1,7 @@
 """Encoding with BPE: words to token ids through a cache of words, and merging for the words the cache does not hold.
 
-Merging takes the lowest rank first, the leftmost among equals. Short words are merged in place in two small arrays; long ones with a
-heap over the same spans that training uses, in n log n time and linear memory.
+Merging takes the lowest rank first, the leftmost among equals. Short words are merged in place in two small arrays; long ones
+with a heap over the same spans that training uses, in n log n time and linear memory.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ CACHED_BYTES = 256
 class BpeTables(NamedTuple):
     """A BPE model as arrays.
 
-    `byte_ids`: int32[256], the id of each byte (a byte model), or empty; `character_ids`: int32[0x110000], the id of each code point
-    or UNKNOWN (a character model), or empty. `rules`: int64[power of two, 2], open addressing: key (left id << 32 | right id), and rank << 32
-    | product id. `unknown`: the id of the unk token, or UNKNOWN.
+    `byte_ids`: int32[256], the id of each byte (a byte model), or empty; `character_ids`: int32[0x110000], the id of each code
+    point or UNKNOWN (a character model), or empty. `rules`: int64[power of two, 2], open addressing: key (left id << 32 | right
+    id), and rank << 32 | product id. `unknown`: the id of the unk token, or UNKNOWN.
     """
 
     byte_ids: np.ndarray

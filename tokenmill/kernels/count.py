@@ -27,8 +27,8 @@ from tokenmill.kernels.tables import (
 def count_words(table, text, starts_at, word_ends, first_word, ordinal):
     """Count the words `first_word`, `first_word + 1`, ... of a block until the table is full.
 
-    Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w]. `ordinal` numbers word 0 of the block within the
-    split. Returns the first word that was not counted (w when all were).
+    Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w]. `ordinal` numbers word 0 of the block
+    within the split. Returns the first word that was not counted (w when all were).
     """
     start = starts_at if first_word == 0 else word_ends[first_word - 1]
     for word in range(first_word, word_ends.size):

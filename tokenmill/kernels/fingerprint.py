@@ -1,7 +1,8 @@
-"""Content fingerprints of documents: 128 bits that add up, so that a file has the same one however it was split and in whatever order.
+"""Content fingerprints of documents: 128 bits that add up, so that a file has the same one however it was split and in whatever
+order.
 
-The fingerprint of a set of documents is the sum of theirs, each half modulo 2^64. The hash of one document reads 32 bytes a step in four
-independent lanes, in the manner of xxHash. It finds changes; it is no proof against someone who makes collisions.
+The fingerprint of a set of documents is the sum of theirs, each half modulo 2^64. The hash of one document reads 32 bytes a step
+in four independent lanes, in the manner of xxHash. It finds changes; it is no proof against someone who makes collisions.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ def hash_text(text, start, end, seed):
 
 @njit(cache=True, nogil=True)
 def add_documents(total, ids, id_ends, skip, text, text_ends):
-    """Add documents to `total` (uint64[2]): ids and texts lie end to end (uint8[n]), ending at int64[d]; `skip` bytes of ids do not count."""
+    """Add documents to `total` (uint64[2]): ids and texts lie end to end (uint8[n]), ending at int64[d].
+
+    `skip` bytes of ids do not count.
+    """
     id_start = text_start = 0
     for document in range(text_ends.size):
         seed = hash_bytes(ids, min(id_start + skip, id_ends[document]), id_ends[document])

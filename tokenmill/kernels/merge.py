@@ -1,16 +1,17 @@
 """The BPE merge loop: incremental, exact, near n log n also for one word of a million letters.
 
-Words lie end to end in `symbols`, a barrier (-1) before, between and behind them. A symbol made of `k` base symbols owns `k` cells: the
-first holds its id, the others -2, and `spans` holds `k` at the first and the last of them, so that the neighbours on both sides are one
-look-up away. Every pair has an entry in `pairs`: its exact count, and a slice of `positions` with the cells where it stands.
+Words lie end to end in `symbols`, a barrier (-1) before, between and behind them. A symbol made of `k` base symbols owns `k`
+cells: the first holds its id, the others -2, and `spans` holds `k` at the first and the last of them, so that the neighbours on
+both sides are one look-up away. Every pair has an entry in `pairs`: its exact count, and a slice of `positions` with the cells
+where it stands.
 
     symbols  -1  l  o  w -1        merge (l, o):    symbols  -1 lo -2  w -1
     spans     1  1  1  1  1                         spans     1  2  2  1  1
 
-A merge walks the pair's slice alone. Counts of the neighbouring pairs change at once and stay what recounting would give, overlaps
-included; slices are lazy: a cell that no longer starts the pair is passed over. All cells of a new pair arise in the one merge that makes
-its younger symbol, left to right, so every slice is sorted and written once. The heap is lazy as well: an entry may promise a higher count
-or an earlier place than its pair still has; it is corrected when it comes to the top.
+A merge walks the pair's slice alone. Counts of the neighbouring pairs change at once and stay what recounting would give,
+overlaps included; slices are lazy: a cell that no longer starts the pair is passed over. All cells of a new pair arise in the one
+merge that makes its younger symbol, left to right, so every slice is sorted and written once. The heap is lazy as well: an entry
+may promise a higher count or an earlier place than its pair still has; it is corrected when it comes to the top.
 """
 
 from __future__ import annotations
@@ -252,7 +253,10 @@ def move_pairs(state, target):
 
 @njit(cache=True, nogil=True)
 def move_positions(state, target):
-    """Copy the slices into another array, leaving out cells that no longer hold their pair; returns how many positions there are."""
+    """Copy the slices into another array, leaving out cells that no longer hold their pair.
+
+    Returns how many positions there are.
+    """
     pairs, used = state.pairs, 0
     for slot in range(pairs.shape[0]):
         if pairs[slot, KEY] == EMPTY or pairs[slot, COUNT] == 0:

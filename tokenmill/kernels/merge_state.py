@@ -3,7 +3,6 @@
 The layout is explained in `tokenmill.kernels.merge`, which runs the loop.
 """
 
-
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -25,7 +24,10 @@ LOW_32 = np.int64(0xFFFFFFFF)
 
 
 class MergeState(NamedTuple):
-    """All arrays of the merge loop; `n` cells, `v` tokens at most, `m` merges a call. The capacities of the others are powers of two or grow."""
+    """All arrays of the merge loop; `n` cells, `v` tokens at most, `m` merges a call.
+
+    The capacities of the others are powers of two or grow.
+    """
 
     symbols: np.ndarray  # int32[n]
     spans: np.ndarray  # int32[n]

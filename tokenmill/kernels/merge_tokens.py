@@ -1,6 +1,7 @@
 """Which strings exist as tokens during training: two rules may make the same token, and none may make a special token.
 
-A token is a tree of merges over base symbols. Its rolling hash does not depend on the tree, so equal strings meet in one table entry.
+A token is a tree of merges over base symbols. Its rolling hash does not depend on the tree, so equal strings meet in one table
+entry.
 """
 
 from __future__ import annotations

@@ -1,0 +1,50 @@
+# make run    set everything up and do the main job on Python's own sources: a tokenizer and a tokenized dataset in out/quickstart
+# make test   set everything up and run lint and all tests
+# make lint   ruff and mypy        make bench   benchmarks        make golden   rewrite the golden files of the tests
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TEST_READY := $(VENV)/.test-ready
+
+.PHONY: run test lint bench golden clean
+
+run: $(READY)
+	$(BIN)/tokenmill build configs/quickstart.yaml --overwrite
+
+test: lint
+	$(BIN)/python -m pytest -q
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not jit and not slow" $(JIT_FREE_TESTS)
+
+lint: $(TEST_READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+golden: $(TEST_READY)
+	TOKENMILL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q -k golden
+
+bench: $(VENV)/.bench-ready
+	$(BIN)/python -m benchmarks
+
+# The tests that run once more as plain Python, without compiled kernels.
+JIT_FREE_TESTS := tests/test_merge.py tests/test_bpe.py tests/test_tables.py tests/test_word_counts.py tests/test_scan.py
+
+$(READY): setup.py
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(TEST_READY): setup.py
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,torch]"
+	touch $@ $(READY)
+
+$(VENV)/.bench-ready: setup.py
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
+	touch $@ $(READY)
+
+clean:
+	rm -rf $(VENV) out build *.egg-info

@@ -1,0 +1,73 @@
+"""`tokenmill build`: count, train and encode, as a configuration file says.
+
+OUT/word-counts/   OUT/tokenizer.json   OUT/tokens/
+"""
+
+from __future__ import annotations
+
+import os
+
+from pipeline import driver, summary
+from pipeline.accounting import MaxRejects
+from pipeline.config import BuildConfig, load_config
+from pipeline.driver import Corpus, Execution
+from pipeline.outputs import OutputFolder
+from pipeline.progress import Reporter
+from pipeline.texts import read_rows
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.trainers import TrainingOptions
+from transforms.splits import ReadOptions
+
+_SAMPLE_TOKENS = 12
+
+
+def build_dataset(path: str, reporter: Reporter, beam_args: tuple[str, ...], *, overwrite: bool = False) -> str:
+    """Carry out a configuration file; returns the summary for people."""
+    config = load_config(path)
+    run = Execution(reporter, config.workers, (*config.beam, *beam_args))
+    corpus, training = make_corpus(config), make_training(config)
+    counts, tokens = (os.path.join(config.output.folder, name) for name in ("word-counts", "tokens"))
+    tokenizer_path = os.path.join(config.output.folder, "tokenizer.json")
+    for folder in (counts, tokens):
+        OutputFolder(folder).check_free(overwrite=overwrite)
+    manifest = driver.count_corpus(corpus, training.pretokenizer, counts, run, overwrite=overwrite)
+    tokenizer, rules = driver.train_on_counts(counts, training, tokenizer_path, run)
+    text = summary.describe_reading(manifest) + summary.describe_learning(tokenizer, rules)
+    if not config.encode.enabled:
+        return text + f"wrote    {tokenizer_path}"
+    dataset = driver.encode_corpus(corpus, tokenizer_path, tokens, run, overwrite=overwrite)
+    text += summary.describe_writing(dataset, tokens) + summary.describe_sample(take_sample(tokens, tokenizer))
+    return text + f"wrote    {tokenizer_path}, {counts}\n" + summary.describe_use(tokens)
+
+
+def make_corpus(config: BuildConfig) -> Corpus:
+    """What to read, from the section `input`."""
+    section = config.input
+    read = ReadOptions(section.text_column, section.id_column, section.document, section.invalid_utf8)
+    most = MaxRejects() if section.max_rejects is None else MaxRejects.parse(str(section.max_rejects))
+    size = max(1, int(config.split_mb * (1 << 20)))
+    return Corpus(tuple(section.inputs), section.format, read, section.limit, size, most)
+
+
+def make_training(config: BuildConfig) -> TrainingOptions:
+    """What to train, from the section `train`."""
+    section = config.train
+    return TrainingOptions(
+        model=section.model,
+        pretokenizer=section.pretokenizer,
+        vocab_size=section.vocab_size,
+        merges=section.merges,
+        ties=section.ties,
+        ids=section.ids,
+        special_tokens=tuple(section.special),
+        unk_token=section.unk,
+        min_count=section.min_count,
+        strict=section.strict,
+    )
+
+
+def take_sample(folder: str, tokenizer: Tokenizer) -> tuple[str, list[int], str] | None:
+    """The first tokens of the first document that has enough of them."""
+    rows = (row for row in read_rows(folder) if len(row[1]) >= _SAMPLE_TOKENS)
+    doc_id, ids = next(rows, ("", []))
+    return (doc_id, ids[:_SAMPLE_TOKENS], tokenizer.decode(ids[:_SAMPLE_TOKENS])) if ids else None

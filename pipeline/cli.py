@@ -1,0 +1,346 @@
+"""The command line. Options and texts only; what is done stands in `driver.py`, what is printed at the end in `summary.py`.
+
+Nothing heavy is imported before a command runs: `tokenmill --help` must come at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from tokenmill import __version__
+from tokenmill.errors import TokenmillError
+
+if TYPE_CHECKING:
+    from pipeline.driver import Corpus, Execution
+
+INTERRUPTED = 130
+#: Commands whose words after `--` are options of Beam. Elsewhere `--` ends the options, as usual.
+BEAM_COMMANDS = ("count", "train", "encode", "build")
+
+Command = Callable[..., Any]
+
+
+class Commands(click.Group):
+    """The group of commands: hands Beam its words, and turns every error into one line and an exit code."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        words, beam_args = split_beam_args(list(sys.argv[1:] if args is None else args))
+        run = super().main
+        try:
+            result = run(words, *rest, standalone_mode=False, obj=beam_args, **extra)
+        except click.ClickException as error:
+            fail(error.format_message() + hint_at_help(error), 2)
+        except TokenmillError as error:
+            fail(str(error), error.exit_code)
+        except (KeyboardInterrupt, click.Abort):
+            fail("interrupted; nothing is published; run the same command again", INTERRUPTED)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            leave(0)
+        except OSError as error:
+            fail(f"{error.filename or 'a file'}: {error.strerror or error}", 1)
+        except Exception as error:
+            if os.environ.get("TOKENMILL_DEBUG"):
+                raise
+            fail(f"unexpected {type(error).__name__}: {error}; set TOKENMILL_DEBUG=1 for the traceback, and report it", 1)
+        return leave(result if isinstance(result, int) else 0) if standalone_mode else result
+
+
+def split_beam_args(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    """`["count", "a", "--", "--runner=X"]` -> `["count", "a"]` and `("--runner=X",)`."""
+    command = next((word for word in words if not word.startswith("-")), None)
+    if command not in BEAM_COMMANDS or "--" not in words:
+        return words, ()
+    place = words.index("--")
+    return words[:place], tuple(words[place + 1 :])
+
+
+def hint_at_help(error: click.ClickException) -> str:
+    """Where to read on, for an error in the words of a command."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f" (see {context.command_path} --help)" if context else ""
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """One line on standard error, and out. Details of an unexpected failure follow only when asked for."""
+    first, _, details = message.partition("\n")
+    debug = details and (os.environ.get("TOKENMILL_DEBUG") or first.endswith("errors"))
+    print(f"tokenmill: {first}" + (f"\n{details}" if debug else ""), file=sys.stderr)
+    leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with an exit code."""
+    sys.stdout.flush()
+    sys.exit(code)
+
+
+def add_options(*options: Command) -> Command:
+    """Several click options as one decorator."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+
+CORPUS_OPTIONS = add_options(
+    click.option(
+        "--format",
+        type=click.Choice(["auto", "text", "jsonl", "parquet", "arrow"]),
+        default="auto",
+        show_default=True,
+        help="What the files hold; auto goes by their names (.jsonl.gz, .parquet, ...).",
+    ),
+    click.option("--text-column", default="text", show_default=True, help="Column or JSON key that holds the text."),
+    click.option("--id-column", help="Column or JSON key that holds document ids; without it a document is called FILE:ROW."),
+    click.option(
+        "--document",
+        type=click.Choice(["line", "file"]),
+        default="line",
+        show_default=True,
+        help="What a document is in text files.",
+    ),
+    click.option("--limit", type=click.IntRange(min=1), help="Take the first N documents, in corpus order."),
+    click.option(
+        "--invalid-utf8",
+        type=click.Choice(["error", "replace", "reject"]),
+        default="reject",
+        show_default=True,
+        help="Bytes that are not UTF-8, and lone surrogates: end the run, put U+FFFD, or set the document aside.",
+    ),
+    click.option("--max-rejects", metavar="N|P%", help="End without a result when more records than this are set aside."),
+)
+
+RUN_OPTIONS = add_options(
+    click.option(
+        "--split-mb",
+        type=click.FloatRange(min=0, min_open=True),
+        default=32,
+        show_default=True,
+        help="Size of a unit of work, and so of a shard's input.",
+    ),
+    click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; by default as many as pay."),
+    click.option("--quiet", is_flag=True, help="No progress, no summary."),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="json gives one object a line on standard error, for programs that watch.",
+    ),
+)
+
+OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace what the folder holds.")
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tokenmill")
+def main() -> None:
+    """Train subword tokenizers, and turn corpora into token ids.
+
+    \b
+    tokenmill count  corpus/*.jsonl.gz --output counts       words of a corpus, counted once
+    tokenmill train  counts --model byte-bpe --vocab-size 32000 --output tokenizer.json
+    tokenmill encode corpus/*.jsonl.gz --tokenizer tokenizer.json --output tokens
+    tokenmill build  configs/quickstart.yaml                 all of it, as a file says
+
+    INPUT is a path, glob or folder on any file system that Beam knows; hf:PATH[:CONFIG][@REVISION][:SPLIT] and disk:DIR through
+    Hugging Face datasets; or stdlib, the sources of Python's standard library. Words after -- go to Beam, for instance
+    -- --runner=FlinkRunner.
+
+    \b
+    Exit codes: 0 done, 1 unexpected failure, 2 wrong usage, 3 unusable data, 4 folder in use, 130 interrupted.
+    """
+
+
+@main.command()
+@INPUTS
+@click.option("--output", required=True, metavar="DIR", help="Folder for the word counts.")
+@click.option(
+    "--pretokenizer", default="gpt2", show_default=True, help="How text is cut into words: gpt2, wordpunct, whitespace, none."
+)
+@OVERWRITE
+@CORPUS_OPTIONS
+@RUN_OPTIONS
+@click.pass_obj
+def count(
+    beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, pretokenizer: str, overwrite: bool, **options: Any
+) -> None:
+    """Count the words of a corpus.
+
+    Counts are what training needs: count once, then train any model and size from them, without reading the corpus again.
+    """
+    from pipeline import driver, summary
+
+    manifest = driver.count_corpus(
+        make_corpus(inputs, options), pretokenizer, output, make_run(beam_args, options), overwrite=overwrite
+    )
+    say(summary.describe_counts(manifest, output), options)
+
+
+@main.command()
+@INPUTS
+@click.option("--output", required=True, metavar="FILE", help="The tokenizer file to write.")
+@click.option(
+    "--model",
+    type=click.Choice(["byte-bpe", "char-bpe"]),
+    default="byte-bpe",
+    show_default=True,
+    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen.",
+)
+@click.option(
+    "--pretokenizer", help="How text is cut into words: gpt2, wordpunct, whitespace, none [default: gpt2, or that of the counts]."
+)
+@click.option("--vocab-size", type=int, metavar="N", help="Stop at N tokens: special tokens, alphabet and merges.")
+@click.option("--merges", type=int, metavar="N", help="Stop at N merge rules.")
+@click.option(
+    "--ties",
+    type=click.Choice(["smallest", "first-seen"]),
+    default="smallest",
+    show_default=True,
+    help="Which of equally frequent pairs goes first: the smallest ids, or the one seen first in the corpus.",
+)
+@click.option(
+    "--ids",
+    type=click.Choice(["rank", "sorted"]),
+    default="rank",
+    show_default=True,
+    help="rank: special tokens, alphabet, merges in order. sorted: all tokens by code point.",
+)
+@click.option("--special", multiple=True, metavar="TOKEN", help="A special token; text never makes it. Can be given again.")
+@click.option("--unk", metavar="TOKEN", help="The token for characters outside the alphabet (char-bpe).")
+@click.option(
+    "--min-count", type=click.IntRange(min=1), default=1, show_default=True, help="Leave pairs unmerged that occur less often."
+)
+@click.option("--strict", is_flag=True, help="Fail when the corpus has too few pairs for the size asked for.")
+@CORPUS_OPTIONS
+@RUN_OPTIONS
+@click.pass_obj
+def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **options: Any) -> None:
+    """Train a tokenizer on a corpus, or on the word counts of `tokenmill count`.
+
+    Give either --vocab-size or --merges.
+    """
+    from pipeline import counts_folder, driver, summary
+    from tokenmill.trainers import TrainingOptions
+
+    counts = counts_folder.find_counts(inputs)
+    asked = options["pretokenizer"]
+    training = TrainingOptions(
+        model=options["model"],
+        pretokenizer=(asked or "gpt2") if counts is None else counts_folder.check_pretokenizer(counts, asked),
+        special_tokens=options["special"],
+        unk_token=options["unk"],
+        **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict")},
+    )
+    run = make_run(beam_args, options)
+    if counts is not None:
+        tokenizer, rules = driver.train_on_counts(counts, training, output, run)
+        say(summary.describe_training(tokenizer, rules, output), options)
+        return
+    tokenizer, rules, manifest = driver.train_on_corpus(make_corpus(inputs, options), training, output, run)
+    say(summary.describe_reading(manifest) + summary.describe_training(tokenizer, rules, output), options)
+
+
+@main.command()
+@INPUTS
+@click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to encode with.")
+@click.option("--output", required=True, metavar="DIR", help="Folder for the token shards and their manifest.")
+@OVERWRITE
+@CORPUS_OPTIONS
+@RUN_OPTIONS
+@click.pass_obj
+def encode(
+    beam_args: tuple[str, ...], inputs: tuple[str, ...], tokenizer: str, output: str, overwrite: bool, **options: Any
+) -> None:
+    """Encode a corpus into Parquet shards of token ids.
+
+    One row a document: doc_id and input_ids (list of int32), which an Embedding layer takes as they are. How text is cut into
+    words belongs to the tokenizer and cannot be changed here.
+    """
+    from pipeline import driver, summary
+
+    manifest = driver.encode_corpus(
+        make_corpus(inputs, options), tokenizer, output, make_run(beam_args, options), overwrite=overwrite
+    )
+    say(summary.describe_dataset(manifest, output), options)
+
+
+@main.command()
+@click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to use.")
+@click.argument("texts", nargs=-1, metavar="[TEXT...]")
+def tokenize(tokenizer: str, texts: tuple[str, ...]) -> None:
+    """Show tokens and ids, one JSON line a text; without TEXT, of each line of standard input."""
+    from pipeline import texts as handler
+
+    handler.tokenize_texts(tokenizer, texts)
+
+
+@main.command()
+@click.option("--tokenizer", metavar="FILE", help="The tokenizer.json to use; a dataset brings its own.")
+@click.option("--doc", metavar="ID", help="Of a dataset, this document only.")
+@click.argument("ids", nargs=-1, metavar="[ID...|DIR]")
+def decode(tokenizer: str | None, doc: str | None, ids: tuple[str, ...]) -> None:
+    """Turn token ids back into text, or show the documents of a dataset.
+
+    Without ID or DIR, each line of standard input holds ids. A dataset gives one JSON line a document.
+    """
+    from pipeline import texts as handler
+
+    handler.decode_ids(tokenizer, ids, doc)
+
+
+@main.command()
+@click.argument("config", metavar="CONFIG.yaml")
+@click.option("--overwrite", is_flag=True, help="Replace what the output folder holds.")
+@click.option("--quiet", is_flag=True, help="No progress, no summary.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="As in the other commands."
+)
+@click.pass_obj
+def build(beam_args: tuple[str, ...], config: str, overwrite: bool, **options: Any) -> None:
+    """Count, train and encode as a configuration file says; configs/quickstart.yaml explains the keys."""
+    from pipeline import build as builder
+    from pipeline.progress import reporter
+
+    say(builder.build_dataset(config, reporter(options["log_format"], options["quiet"]), beam_args, overwrite=overwrite), options)
+
+
+def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:
+    """What to read, from the options of the command line."""
+    from pipeline.accounting import MaxRejects
+    from pipeline.driver import Corpus
+    from transforms.splits import ReadOptions
+
+    read = ReadOptions(**{name: options[name] for name in ("text_column", "id_column", "document", "invalid_utf8")})
+    most = MaxRejects() if options["max_rejects"] is None else MaxRejects.parse(options["max_rejects"])
+    size = max(1, int(options["split_mb"] * (1 << 20)))
+    return Corpus(inputs, format=options["format"], read=read, limit=options["limit"], split_bytes=size, max_rejects=most)
+
+
+def make_run(beam_args: tuple[str, ...], options: dict[str, Any]) -> Execution:
+    """How to run, from the options of the command line."""
+    from pipeline.driver import Execution
+    from pipeline.progress import reporter
+
+    return Execution(reporter(options["log_format"], options["quiet"]), workers=options["workers"], beam_args=beam_args)
+
+
+def say(text: str, options: dict[str, Any]) -> None:
+    """Print a summary for people; programs read the log or the manifest."""
+    if not options["quiet"] and options["log_format"] == "text":
+        click.echo(text)
+
+
+if __name__ == "__main__":
+    main()

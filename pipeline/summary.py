@@ -1,0 +1,101 @@
+"""What the commands print when they are done: what was read, learned and written, and what to do next. For people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.progress import show_printable
+from tokenmill.merge_loop import MergeRules
+from tokenmill.reference import MARKER
+from tokenmill.tokenizer import Tokenizer
+
+_SHOWN_RULES = 8
+_SHOWN_TOKENS = 6
+
+
+def describe_reading(manifest: Mapping[str, Any]) -> str:
+    """The lines on what was read, of a manifest of word counts or of a dataset."""
+    totals = manifest["totals"]
+    lines = [
+        f"read     {totals['documents']:,} documents, {totals['bytes']:,} bytes of text, from {len(manifest['files']):,} files"
+    ]
+    if totals["empty"]:
+        lines.append(f"         {totals['empty']:,} documents are empty")
+    if totals["replaced"]:
+        lines.append(f"         in {totals['replaced']:,} documents invalid UTF-8 was replaced by U+FFFD")
+    if totals["rejected"]:
+        lines.append(f"         {totals['rejected']:,} records were rejected: rejects/ says which and why")
+    return "\n".join(lines) + "\n"
+
+
+def describe_counts(manifest: Mapping[str, Any], output: str) -> str:
+    """After `count`."""
+    totals, pretokenizer = manifest["totals"], manifest["pretokenizer"]
+    return (
+        describe_reading(manifest)
+        + f"counted  {totals['words']:,} words, {totals['distinct_words']:,} distinct (pre-tokenizer {pretokenizer})\n"
+        + f"wrote    {output}\n"
+        + f"next     tokenmill train {output} --model byte-bpe --vocab-size 32000 --output tokenizer.json"
+    )
+
+
+def describe_learning(tokenizer: Tokenizer, rules: MergeRules) -> str:
+    """The lines on what was learned."""
+    model = tokenizer.model
+    shown = [f"{left} {right}" for left, right in model.merge_rules[:_SHOWN_RULES]]
+    words = (token for token in model.vocab if token.removeprefix(MARKER).isalpha() and token not in tokenizer.special_tokens)
+    longest = sorted(words, key=lambda token: (-len(token), token))[:_SHOWN_TOKENS]
+    lines = [
+        f"learned  {len(model.merge_rules):,} merge rules on an alphabet of {rules.alphabet:,}: vocabulary {len(tokenizer):,}",
+        f"         first rules: {',  '.join(shown)}",
+        f"         long tokens: {',  '.join(longest)}",
+    ]
+    if rules.exhausted:
+        lines.append("         fewer than asked for: no pair of symbols is left in the corpus")
+    return show_lines(lines)
+
+
+def describe_training(tokenizer: Tokenizer, rules: MergeRules, output: str) -> str:
+    """After `train`."""
+    return (
+        describe_learning(tokenizer, rules)
+        + f"wrote    {output}\n"
+        + f"next     tokenmill tokenize --tokenizer {output} 'Hello, world!'\n"
+        + f"         tokenmill encode INPUT... --tokenizer {output} --output tokens"
+    )
+
+
+def describe_writing(manifest: Mapping[str, Any], output: str) -> str:
+    """The lines on the shards of a dataset."""
+    totals, rows = manifest["totals"], manifest["tokenizer"]["embedding_rows"]
+    size, shards = sum(shard["bytes"] for shard in manifest["shards"]), totals["shards"]
+    ratio = f", {totals['bytes'] / totals['tokens']:.2f} bytes of text a token" if totals["tokens"] else ""
+    return (
+        f"encoded  {totals['encoded']:,} documents into {totals['tokens']:,} tokens{ratio}\n"
+        f"wrote    {shards:,} {'shard' if shards == 1 else 'shards'}, {size:,} bytes, in {output}\n"
+        f"         an Embedding layer for these ids has {rows:,} rows\n"
+    )
+
+
+def describe_dataset(manifest: Mapping[str, Any], output: str) -> str:
+    """After `encode`."""
+    return describe_reading(manifest) + describe_writing(manifest, output) + describe_use(output)
+
+
+def describe_use(output: str) -> str:
+    """How to go on with a dataset."""
+    return f'next     datasets.load_dataset("parquet", data_files="{output}/part-*.parquet")\n         tokenmill decode {output}'
+
+
+def describe_sample(sample: tuple[str, list[int], str] | None) -> str:
+    """A document's id, its first token ids and what they decode to."""
+    if sample is None:
+        return ""
+    doc_id, ids, text = sample
+    return show_lines([f"sample   {doc_id}: {' '.join(map(str, ids))} ...", f"         decodes to {text!r}"])
+
+
+def show_lines(lines: list[str]) -> str:
+    """Lines for a terminal; what does not print is escaped."""
+    return "".join(show_printable(line) + "\n" for line in lines)

@@ -1,0 +1,73 @@
+"""`tokenmill tokenize` and `tokenmill decode`: small things to look at, without Beam's jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+
+import pyarrow.parquet as pq
+
+from tokenmill import schemas
+from tokenmill.errors import DataError, UsageError
+from tokenmill.tokenizer import Tokenizer
+
+
+def tokenize_texts(tokenizer_path: str, texts: tuple[str, ...]) -> None:
+    """Print `{"tokens": [...], "ids": [...]}` for each text, or for each line of standard input."""
+    tokenizer = Tokenizer.from_file(tokenizer_path)
+    for text in texts or read_lines():
+        ids = tokenizer.encode(text)
+        print(json.dumps({"tokens": [tokenizer.id_to_token(token_id) for token_id in ids], "ids": ids}, ensure_ascii=False))
+
+
+def decode_ids(tokenizer_path: str | None, ids: tuple[str, ...], doc: str | None) -> None:
+    """Print the text of token ids, or the documents of a dataset, one JSON line each."""
+    if len(ids) == 1 and os.path.isdir(ids[0]):
+        for row in decode_dataset(ids[0], tokenizer_path, doc):
+            print(json.dumps(row, ensure_ascii=False))
+        return
+    if tokenizer_path is None or doc is not None:
+        raise UsageError("give --tokenizer FILE and token ids, or the folder of a dataset")
+    tokenizer = Tokenizer.from_file(tokenizer_path)
+    for line in [ids] if ids else map(str.split, read_lines()):
+        print(tokenizer.decode(map(parse_id, line)))
+
+
+def decode_dataset(folder: str, tokenizer_path: str | None, doc: str | None) -> Iterator[dict[str, object]]:
+    """The documents of a dataset, in order: id, number of tokens, text. With `doc` that one; `DataError` where there is none."""
+    tokenizer = Tokenizer.from_file(tokenizer_path or os.path.join(folder, "tokenizer.json"))
+    found = False
+    for doc_id, token_ids in read_rows(folder):
+        if doc is None or doc_id == doc:
+            found = True
+            yield {"doc_id": doc_id, "tokens": len(token_ids), "text": tokenizer.decode(token_ids)}
+    if doc is not None and not found:
+        raise DataError(f"{folder}: no document is called {doc!r}; ids are those of the column doc_id")
+
+
+def read_rows(folder: str) -> Iterator[tuple[str, list[int]]]:
+    """`(doc_id, token ids)` of each document of a dataset, shard after shard as the manifest lists them."""
+    from pipeline.outputs import read_manifest
+
+    manifest = read_manifest(folder)
+    if manifest is None or "shards" not in manifest:
+        raise DataError(f"{folder} is not a finished dataset: it has no {schemas.MANIFEST} with shards")
+    for shard in manifest["shards"]:
+        name = os.path.basename(shard["path"])
+        for batch in pq.ParquetFile(os.path.join(folder, name)).iter_batches(batch_size=1024, columns=schemas.TOKENS.names):
+            yield from zip(batch["doc_id"].to_pylist(), batch["input_ids"].to_pylist(), strict=True)
+
+
+def parse_id(word: str) -> int:
+    """A token id of the command line."""
+    if not word.isascii() or not word.isdecimal():
+        raise UsageError(f"{word!r} is no token id: ids are whole numbers from 0 up")
+    return int(word)
+
+
+def read_lines() -> Iterable[str]:
+    """Lines of standard input without their ends; bytes that are no UTF-8 become U+FFFD."""
+    for line in sys.stdin.buffer:
+        yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
