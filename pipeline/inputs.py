@@ -1,0 +1,334 @@
+"""From the INPUT arguments of the command line to files, and from files to splits. All of it runs in the driver, before any job.
+
+    resolve_inputs(["corpus/", "extra.jsonl.gz"])  ->  [SourceFile, ...]     which files, of what format, under which names
+    plan_splits(files, options=..., ...)           ->  [Split, ...]          the units of parallel work, in corpus order
+
+The order of the arguments is the order of the corpus; inside a folder or glob, files are sorted by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import itertools
+import os
+import posixpath
+import stat
+import sysconfig
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from apache_beam.io.filesystems import FileSystems
+
+from tokenmill.errors import UnreadableFileError, UsageError
+from transforms.read import cut_file
+from transforms.read_arrow import count_stream_rows
+from transforms.read_dataset import parse_dataset_name
+from transforms.read_jsonl import check_jsonl_columns
+from transforms.read_lines import LineCount, count_rows
+from transforms.splits import ReadOptions, SizedRange, SourceFile, Split
+
+DEFAULT_SPLIT_BYTES = 32 << 20
+
+_COMPRESSIONS = {".gz": "gz", ".gzip": "gz", ".zst": "zst", ".zstd": "zst", ".bz2": "bz2", ".xz": "xz"}
+_FORMATS = {
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
+}
+_Value = TypeVar("_Value")
+_THREADS = 8
+_NEAR_NAMES = 5
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A file where it was found: `name` is relative to `root`, the folder or glob root; a dataset has a `prefix`.
+
+    A dataset of the Hub has no root, nor has the standard library: their names need no folder to be told apart.
+    """
+
+    root: str | None
+    name: str
+    source: SourceFile
+    prefix: str = ""
+
+
+def resolve_inputs(inputs: Sequence[str], *, format: str = "auto", document: str = "line") -> list[SourceFile]:
+    """Find the files that paths, globs, folders, `hf:`, `disk:` and `stdlib` stand for, in corpus order.
+
+    `format` is `auto` (by extension, `text` where that says nothing), `text`, `jsonl`, `parquet` or `arrow`; compression always
+    goes by the extension. `document` is `line` or `file`, for text. In folders and globs, hidden files and those that begin with
+    `_` are left out. Names are relative to the folder or glob root; where two would be the same, to the roots' common parent.
+
+    Raises `UnreadableFileError` for an input that matches nothing, `UsageError` for a file that is given twice.
+    """
+    found = [file for text in inputs for file in _find_input(text, format=format, document=document)]
+    _refuse_repeated(found)
+    return _name_files(found)
+
+
+def _find_input(text: str, *, format: str, document: str) -> list[_Found]:
+    if text.startswith(("hf:", "disk:")):
+        return [_find_dataset(text)]
+    if text == "stdlib":
+        return _find_stdlib()
+    root, names = _list_remote(text) if _is_remote(text) else _list_local(text)
+    if not names:
+        raise UnreadableFileError(f"no file at {text!r}; {_describe_near(text)}")
+    return [_describe_file(root, name=name, size=size, format=format, document=document) for name, size in sorted(names.items())]
+
+
+def _is_remote(path: str) -> bool:
+    return "://" in path
+
+
+def _describe_file(root: str, *, name: str, size: int, format: str, document: str) -> _Found:
+    stem, extension = posixpath.splitext(name.lower())
+    compression = _COMPRESSIONS.get(extension, "")
+    if format == "auto":
+        format = _FORMATS.get(posixpath.splitext(stem)[1] if compression else extension, "text")
+    document = document if format == "text" else "line"
+    return _Found(root, name, SourceFile(posixpath.join(root, name), name, format, compression, size, document))
+
+
+def _list_local(text: str) -> tuple[str, dict[str, int]]:
+    """The root and, relative to it, the files with their sizes. A path that exists is no glob, whatever it is called."""
+    path = os.path.normpath(text)
+    if os.path.isdir(path):
+        return path, {name: _measure(os.path.join(path, name)) for name in _walk(path)}
+    if os.path.exists(path):
+        return os.path.dirname(path), {os.path.basename(path): _measure(path)}
+    root = _glob_root(path)
+    matches = [match for match in glob.glob(path, recursive=True) if not os.path.isdir(match)]
+    paths = _without_hidden({os.path.relpath(match, root or "."): match for match in matches}, path.removeprefix(root))
+    return root, {name: _measure(match) for name, match in paths.items()}
+
+
+def _measure(path: str) -> int:
+    """Size in bytes of a regular file; the link that leads nowhere and the pipe that would never end are told from it."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise UnreadableFileError(f"{path}: cannot be opened: {error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise UnreadableFileError(f"{path}: is neither a file nor a folder; write its contents to a file first")
+    return found.st_size
+
+
+def _walk(folder: str) -> Iterator[str]:
+    """Files below a folder, through links to other folders too (each once), without hidden ones and those that begin with `_`."""
+    seen: set[str] = set()
+    for parent, folders, files in os.walk(folder, followlinks=True, onerror=_refuse_folder):
+        real = os.path.realpath(parent)
+        folders[:] = [] if real in seen else [name for name in folders if not _is_hidden(name)]
+        if real in seen:
+            continue
+        seen.add(real)
+        yield from (os.path.relpath(os.path.join(parent, name), folder) for name in files if not _is_hidden(name))
+
+
+def _refuse_folder(error: OSError) -> None:
+    raise UnreadableFileError(f"{error.filename}: cannot be listed: {error.strerror}") from error
+
+
+def _list_remote(text: str) -> tuple[str, dict[str, int]]:
+    try:
+        if not text.endswith("/") and (matches := _match(text)):
+            root = _glob_root(text) if glob.has_magic(text) else posixpath.dirname(text)
+            return root, _without_hidden(_relative(matches, root), text.removeprefix(root))
+        root = text.rstrip("/")
+        return root, _without_hidden(_relative(_match(root + "/**"), root), "")
+    except ValueError as error:
+        raise UsageError(f"{text}: {error}") from error
+    except OSError as error:
+        raise UnreadableFileError(f"{text}: cannot be listed: {error}") from error
+
+
+def _match(pattern: str) -> dict[str, int]:
+    found: Any = FileSystems.match([pattern])  # type: ignore[no-untyped-call]
+    return {match.path: match.size_in_bytes for match in found[0].metadata_list}
+
+
+def _relative(matches: dict[str, int], root: str) -> dict[str, int]:
+    return {path.removeprefix(root + "/"): size for path, size in matches.items()}
+
+
+def _without_hidden(files: dict[str, _Value], pattern: str) -> dict[str, _Value]:
+    """Leave out hidden files, and those that begin with `_`, unless the pattern spells such a name."""
+    return files if _is_hidden(pattern) else {name: value for name, value in files.items() if not _is_hidden(name)}
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+def _glob_root(pattern: str) -> str:
+    """The folders before the first that is a pattern: of `data/20*/x.txt` it is `data`."""
+    root = posixpath.dirname(pattern)
+    while glob.has_magic(root):
+        root = posixpath.dirname(root)
+    return root
+
+
+def _describe_near(text: str) -> str:
+    """What a user may have meant by a path that matches nothing: the names in the nearest folder that there is."""
+    if _is_remote(text):
+        return "check the path, and that the file system's credentials can list it"
+    path = os.path.normpath(text)
+    if os.path.isdir(path):
+        return "the folder holds no file, hidden ones and those beginning with _ aside"
+    folder = os.path.dirname(path)
+    while folder and not os.path.isdir(folder):
+        path, folder = folder, os.path.dirname(folder)
+    names = sorted(os.listdir(folder or "."))
+    near = difflib.get_close_matches(os.path.basename(path), names, n=_NEAR_NAMES) or names[:_NEAR_NAMES]
+    return f"the folder {folder or '.'!r} holds {', '.join(near) or 'nothing'}{', ...' if len(near) < len(names) else ''}"
+
+
+def _find_dataset(text: str) -> _Found:
+    name = parse_dataset_name(text)
+    prefix = name.kind + ":"
+    rest = text.removeprefix(prefix + name.path)
+    if not name.is_local:
+        return _Found(None, name.path + rest, SourceFile(text, text, "dataset"), prefix)
+    root, base = os.path.split(os.path.abspath(name.path))
+    return _Found(root, base + rest, SourceFile(text, text, "dataset"), prefix)
+
+
+def _find_stdlib() -> list[_Found]:
+    root = sysconfig.get_path("stdlib")
+    names = sorted(name for name in _walk_sources(root) if name.endswith(".py"))
+    paths = {name: posixpath.join(root, name) for name in names}
+    return [
+        _Found(None, name, SourceFile(path, name, "text", size=os.path.getsize(path), document="file"))
+        for name, path in paths.items()
+    ]
+
+
+def _walk_sources(root: str) -> Iterator[str]:
+    for parent, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in ("site-packages", "dist-packages", "__pycache__")]
+        yield from (os.path.relpath(os.path.join(parent, name), root) for name in files)
+
+
+def _refuse_repeated(found: Iterable[_Found]) -> None:
+    seen: set[str] = set()
+    for file in found:
+        path = file.source.path
+        place = _absolute(path) if file.source.format != "dataset" else path
+        if place in seen:
+            raise UsageError(f"{path}: is given twice; name each file once, or leave out the folder or glob that holds it")
+        seen.add(place)
+
+
+def _name_files(found: list[_Found]) -> list[SourceFile]:
+    names = [file.prefix + file.name for file in found]
+    if len(set(names)) < len(names):
+        parent = _common_parent([file.root for file in found if file.root is not None])
+        names = [file.prefix + _name_from(parent, file) for file in found]
+    name, count = Counter(names).most_common(1)[0] if names else ("", 1)
+    if count > 1:
+        raise UsageError(f"two inputs would both be called {name!r}; put them into folders of different names")
+    return [replace(file.source, name=name) for file, name in zip(found, names, strict=True)]
+
+
+def _absolute(root: str) -> str:
+    return root if _is_remote(root) else os.path.abspath(root)
+
+
+def _common_parent(roots: Sequence[str]) -> list[str]:
+    """Path components that all roots share: of `/a/b` and `/a/c/d` they are `["", "a"]`."""
+    levels = zip(*(_absolute(root).split("/") for root in roots), strict=False)
+    return [level[0] for level in itertools.takewhile(lambda level: len(set(level)) == 1, levels)]
+
+
+def _name_from(parent: list[str], file: _Found) -> str:
+    if file.root is None:
+        return f"stdlib/{file.name}" if not file.prefix else file.name
+    return posixpath.join(*_absolute(file.root).split("/")[len(parent) :], file.name)
+
+
+def plan_splits(
+    files: Sequence[SourceFile], *, options: ReadOptions, split_bytes: int = DEFAULT_SPLIT_BYTES, limit: int | None = None
+) -> list[Split]:
+    """Cut and pack files into splits of about `split_bytes` (as stored, or of text where metadata tell), in order.
+
+    Large files are cut, small neighbours share a split; compressed files and Arrow streams stay whole. With `limit` the splits
+    hold exactly the first `limit` records of the corpus, rejected ones included, whatever the sizes.
+
+    Raises `MissingColumnError` and `UnreadableFileError` before any work is done.
+    """
+    if options.id_column is not None and options.id_column == options.text_column:
+        raise UsageError(f"the id column and the text column are both {options.text_column!r}; name two columns")
+    with ThreadPoolExecutor(_THREADS) as pool:
+        cuts = list(pool.map(lambda file: cut_file(file, options, split_bytes), files))
+        _check_first_jsonl(files, options)
+        ranges = _number_rows(cuts, pool) if limit is None else list(_limit_rows(cuts, limit))
+    return _pack(ranges, split_bytes)
+
+
+def _check_first_jsonl(files: Sequence[SourceFile], options: ReadOptions) -> None:
+    first = next((file for file in files if file.format == "jsonl"), None)
+    if first is not None:
+        check_jsonl_columns(first, options)
+
+
+def _number_rows(cuts: Iterable[list[SizedRange]], pool: ThreadPoolExecutor) -> list[SizedRange]:
+    """Give each range of a cut file of lines its first row. All ranges but the last of each file are counted, at once."""
+    pending = [
+        [(part, pool.submit(count_rows, part.range) if part.rows is None and part is not cut[-1] else None) for part in cut]
+        for cut in cuts
+    ]
+    numbered: list[SizedRange] = []
+    for cut in pending:
+        row = 0
+        for part, lines in cut:
+            numbered.append(part if part.rows is not None else _set(part, first_row=row))
+            row += 0 if lines is None else lines.result().lines
+    return numbered
+
+
+def _limit_rows(cuts: Iterable[list[SizedRange]], limit: int) -> Iterator[SizedRange]:
+    """The ranges of the first `limit` records; what has no metadata is counted, until they are reached."""
+    for cut in cuts:
+        row = 0
+        for part in cut:
+            if limit <= 0:
+                return
+            count = _count(part, limit)
+            known = part if part.rows is not None else _set(part, first_row=row)
+            yield known if count.records < limit else _set(known, rows=limit)
+            row += count.lines
+            limit -= min(limit, count.records)
+
+
+def _count(part: SizedRange, limit: int) -> LineCount:
+    if part.rows is not None:
+        return LineCount(part.rows, part.rows)
+    if part.range.file.format == "arrow":
+        rows = count_stream_rows(part.range.file, limit)
+        return LineCount(rows, rows)
+    return count_rows(part.range, limit=limit)
+
+
+def _set(part: SizedRange, **changes: int) -> SizedRange:
+    fields: dict[str, Any] = {**changes}
+    return replace(part, range=replace(part.range, **fields))
+
+
+def _pack(parts: Iterable[SizedRange], split_bytes: int) -> list[Split]:
+    """Fill splits with neighbours, in order, as long as they stay within `split_bytes`."""
+    packed: list[list[SizedRange]] = []
+    size = 0
+    for part in parts:
+        if packed and size + part.size <= split_bytes:
+            packed[-1].append(part)
+            size += part.size
+        else:
+            packed.append([part])
+            size = part.size
+    return [Split(index, tuple(part.range for part in parts)) for index, parts in enumerate(packed)]

@@ -1,0 +1,102 @@
+"""All Hypothesis strategies of the tests."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+
+import regex
+from hypothesis import strategies as st
+
+from tokenmill.data import load_class_table
+from tokenmill.kernels import scan_classes as bits
+
+#: Texts that scanners get wrong: contractions, whitespace of all kinds, marks, scripts without spaces, digits, four-byte letters.
+NASTY_FRAGMENTS = (
+    *("a", "B", "word", "longerword", "don't", "'s", "'re", "'ll", "'S", "’", "'", "''", "_", "a_b", "x'y'z"),
+    *(" ", " ", "  ", "   ", "\n", "\r\n", "\t", "\x0b", "\x85", "\xa0", "\u3000", "\u2028", "\x1c", "\x1f", "\u200b", "\x00"),
+    *("0", "42", "٣٤", "²", "Ⅳ", "½", "१२", "𝟘"),
+    *("é", "e\u0301", "ß", "ǅ", "नमस्ते", "ที่", "你好", "。", "かな", "한글", "жизнь", "𝔘", "𐐀", "ʼ", "ª"),
+    *(".", ",", "--", "...", "(", "!?", "$", "€", "^", "😀", "👩\u200d💻", "\ufffd", "\U0010ffff", "\ue000"),
+)
+
+#: Bytes that are no UTF-8: stray and truncated forms, overlong forms, surrogates, code points above 10FFFF.
+BAD_BYTES = (
+    *(b"\xff", b"\x80", b"\xbf\xbf", b"\xc3", b"\xe2\x80", b"\xf0\x9f", b"\xf0\x9f\x98"),
+    *(b"\xc0\xaf", b"\xc1\xbf", b"\xe0\x80\x80", b"\xf0\x80\x80\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80"),
+)
+
+
+@functools.cache
+def classes_agree(character: str) -> bool:
+    """Whether `regex` and `re`, whose Unicode tables are of other versions, see a character as the project's table does."""
+    found = int(load_class_table()[ord(character)])
+    seen = ((r"\p{L}", bits.LETTER), (r"\p{N}", bits.NUMBER), (r"\s", bits.WHITESPACE))
+    return all(bool(regex.match(pattern, character)) == bool(found & bit) for pattern, bit in seen) and (
+        bool(re.match(r"\w", character)) == bool(found & bits.RE_WORD)
+    )
+
+
+def nasty_texts(*, max_fragments: int = 60) -> st.SearchStrategy[str]:
+    """Texts of up to `max_fragments` nasty fragments, with other characters between them."""
+    others = st.characters(exclude_categories=("Cs",)).filter(classes_agree)
+    fragments = st.one_of(st.sampled_from(NASTY_FRAGMENTS), st.sampled_from(NASTY_FRAGMENTS), others)
+    return st.lists(fragments, max_size=max_fragments).map("".join)
+
+
+def ascii_texts(*, max_fragments: int = 60) -> st.SearchStrategy[str]:
+    """Texts of ASCII fragments alone, mostly words with a space: long stretches without a reason to leave the fast path."""
+    plain = [fragment for fragment in NASTY_FRAGMENTS if fragment.isascii()]
+    return st.lists(st.sampled_from(plain + [" the", " of", " it's", " can't've"] * 5), max_size=max_fragments).map("".join)
+
+
+def nasty_bytes(*, max_fragments: int = 40) -> st.SearchStrategy[bytes]:
+    """Nasty texts in UTF-8 with invalid bytes among them."""
+    fragments = [fragment.encode() for fragment in NASTY_FRAGMENTS] + list(BAD_BYTES) * 2
+    return st.lists(st.one_of(st.sampled_from(fragments), st.binary(max_size=4)), max_size=max_fragments).map(b"".join)
+
+
+def line_files() -> st.SearchStrategy[bytes]:
+    """Small files of lines as they should not be: byte order marks, both line ends, lone returns, bad bytes, no end."""
+    parts = (b"a", b"bc", "é".encode(), "😀".encode(), b"\n", b"\n", b"\r\n", b"\r", b"\xff", b"\x00", b"\xef\xbb\xbf", b" ")
+    bodies = st.lists(st.sampled_from(parts), max_size=24).map(b"".join)
+    return st.tuples(st.sampled_from([b"", b"\xef\xbb\xbf"]), bodies).map(b"".join)
+
+
+def jsonl_files() -> st.SearchStrategy[bytes]:
+    """Small JSONL files: good records among blank lines and all kinds of bad ones, either line end, the last line perhaps cut."""
+    good = nasty_texts(max_fragments=4).map(lambda text: json.dumps({"text": text, "id": len(text)}).encode())
+    odd = st.sampled_from(
+        [
+            *(b"", b" \t", b"[1]", b'"x"', b"7", b"nul", b'{"text": null}', b'{"text": 1}', b'{"id": 1}'),
+            *(b'{"text": "a", "text": "b"}', b'{"text": "\\u0000"}', b'{"text": "a"} {"text": "b"}'),
+            *(b'{"text": "a", "\\u0074ext": "b"}', b'{"text": "\\ud83d"}', b'{"text": "\xff"}', b'{"text": "a", "b": "\xff"}'),
+            *(b'{"text": "a", "b": NaN}', b'{"text": "a", "b": {"text": "c"}}'),
+        ]
+    )
+    lines = st.tuples(st.one_of(good, odd), st.sampled_from([b"\n", b"\r\n"])).map(b"".join)
+    bodies = st.lists(lines, max_size=8).map(b"".join)
+    return st.tuples(bodies, st.sampled_from([b"", b'{"text": "the end"}', b'{"text": "ha'])).map(
+        lambda parts: b'{"text": "first", "id": 0}\n' + b"".join(parts)
+    )
+
+
+def counted_words(*, letters: str = "ab", max_words: int = 10, max_length: int = 14) -> st.SearchStrategy[list[tuple[str, int]]]:
+    """Distinct words over few letters with small counts, in corpus order: ties and overlaps are common."""
+    words = st.text(letters, min_size=1, max_size=max_length)
+    entries = st.tuples(words, st.integers(1, 4))
+    return st.lists(entries, min_size=1, max_size=max_words, unique_by=lambda entry: entry[0])
+
+
+@st.composite
+def rule_sets(draw: st.DrawFn, *, letters: str = "ab", max_rules: int = 14, max_length: int = 12) -> list[tuple[str, str]]:
+    """Merge rules that no training made: any two tokens, in any order of rank, some twice, several with one product."""
+    tokens = list(letters)
+    rules: list[tuple[str, str]] = []
+    for _ in range(draw(st.integers(0, max_rules))):
+        left, right = draw(st.sampled_from(tokens)), draw(st.sampled_from(tokens))
+        if len(left + right) <= max_length:
+            rules.append((left, right))
+            tokens += [left + right] * (left + right not in tokens)
+    return draw(st.permutations(rules))

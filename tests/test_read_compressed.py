@@ -1,0 +1,179 @@
+"""Compressed files: every format in every compression, and no success with part of the data."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.reading import documents_of, read_all, write
+from tokenmill.errors import UnreadableFileError
+from transforms.decompress import read_blocks
+from transforms.splits import SourceFile
+
+
+def compress_zst(content: bytes) -> bytes:
+    return pa.Codec("zstd").compress(content).to_pybytes()
+
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": compress_zst,
+}
+MULTI_TOOL = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
+TEXTS = ["one", "", "two € lines"]
+LINES = "".join(f"{text}\n" for text in TEXTS).encode()
+every_compression = pytest.mark.parametrize("compression", COMPRESS)
+
+
+def text_bytes() -> bytes:
+    return LINES
+
+
+def jsonl_bytes() -> bytes:
+    return '{"text": "one"}\n{"text": ""}\n{"text": "two € lines"}\n'.encode()
+
+
+def parquet_bytes() -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": TEXTS}), sink, row_group_size=1)
+    return sink.getvalue()
+
+
+def arrow_bytes(open_writer: Callable[..., pa.RecordBatchFileWriter]) -> bytes:
+    sink = io.BytesIO()
+    table = pa.table({"text": TEXTS})
+    with open_writer(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=1)
+    return sink.getvalue()
+
+
+FORMATS: dict[str, Callable[[], bytes]] = {
+    "txt": text_bytes,
+    "jsonl": jsonl_bytes,
+    "parquet": parquet_bytes,
+    "arrow": lambda: arrow_bytes(pa.ipc.new_file),
+    "ipc": lambda: arrow_bytes(pa.ipc.new_stream),
+}
+
+
+@pytest.mark.parametrize("extension", FORMATS)
+@pytest.mark.parametrize("compression", ["", *COMPRESS])
+@pytest.mark.parametrize("limit", [None, 2])
+def test_every_format_in_every_compression(tmp_path: Path, extension: str, compression: str, limit: int | None) -> None:
+    content = FORMATS[extension]()
+    name = f"a.{extension}.{compression}" if compression else f"a.{extension}"
+    path = write(tmp_path, COMPRESS[compression](content) if compression else content, name=name)
+    expected = [(f"{name}:{row}", text) for row, text in enumerate(TEXTS[:limit])]
+    assert documents_of(read_all(path, split_bytes=1, limit=limit)) == expected
+
+
+def blocks_of(path: Path, *, block_bytes: int = 1 << 20) -> list[bytes]:
+    file = SourceFile(str(path), path.name, "text", path.suffix[1:], path.stat().st_size)
+    return list(read_blocks(file, block_bytes=block_bytes))
+
+
+@every_compression
+def test_members_are_joined(tmp_path: Path, compression: str) -> None:
+    compress = COMPRESS[compression]
+    path = write(tmp_path, compress(b"one\n") + compress(b"") + compress(b"two\n"), name=f"a.{compression}")
+    assert blocks_of(path) == [b"one\ntwo\n"]
+
+
+@every_compression
+def test_an_empty_text_is_read_as_such(tmp_path: Path, compression: str) -> None:
+    assert blocks_of(write(tmp_path, COMPRESS[compression](b""), name=f"a.{compression}")) == []
+
+
+@settings(deadline=None, max_examples=60)
+@given(content=st.binary(max_size=300), compression=st.sampled_from(list(COMPRESS)), block_bytes=st.integers(1, 50))
+def test_blocks_give_the_content(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, compression: str, block_bytes: int
+) -> None:
+    path = write(tmp_path_factory.mktemp("blocks"), COMPRESS[compression](content) * 2, name=f"a.{compression}")
+    blocks = blocks_of(path, block_bytes=block_bytes)
+    assert b"".join(blocks) == content * 2
+    assert all(0 < len(block) <= block_bytes for block in blocks)
+
+
+@every_compression
+def test_blocks_stay_small_whatever_they_unpack_to(tmp_path: Path, compression: str) -> None:
+    path = write(tmp_path, COMPRESS[compression](b"\0" * 3_000_000), name=f"a.{compression}")
+    blocks = blocks_of(path, block_bytes=100_000)
+    assert sum(map(len, blocks)) == 3_000_000
+    assert max(map(len, blocks)) <= 100_000
+
+
+@every_compression
+def test_a_cut_file_is_never_read_in_part(tmp_path: Path, compression: str) -> None:
+    lines = "".join(f"line {number * 7919 % 10007}\n" for number in range(20_000)).encode()
+    whole = COMPRESS[compression](lines)
+    for cut in (len(whole) // 2, len(whole) - 1, len(whole) - 8, 7):
+        path = write(tmp_path, whole[:cut], name=f"a.txt.{compression}")
+        with pytest.raises(UnreadableFileError) as caught:
+            read_all(path)
+        assert str(caught.value).startswith(f"{path}: cannot be read as text ({MULTI_TOOL[compression]}): ")
+        assert "truncated" in str(caught.value).lower()
+
+
+@every_compression
+def test_a_cut_second_member_is_found(tmp_path: Path, compression: str) -> None:
+    whole = COMPRESS[compression](LINES * 100)
+    with pytest.raises(UnreadableFileError, match=f"a.txt.{compression}.*[Tt]runcated"):
+        read_all(write(tmp_path, whole + whole[:-3], name=f"a.txt.{compression}"))
+
+
+@every_compression
+def test_bytes_behind_the_end_are_found(tmp_path: Path, compression: str) -> None:
+    path = write(tmp_path, COMPRESS[compression](LINES) + b"more of the corpus, forgotten", name=f"a.txt.{compression}")
+    with pytest.raises(UnreadableFileError, match=f"a.txt.{compression}: cannot be read as text"):
+        read_all(path)
+
+
+@pytest.mark.parametrize("compression", ["gz", "bz2", "xz"])
+def test_damage_is_found(tmp_path: Path, compression: str) -> None:
+    damaged = bytearray(COMPRESS[compression](LINES * 1000))
+    damaged[len(damaged) // 2] ^= 0x10
+    with pytest.raises(UnreadableFileError, match=f"a.txt.{compression}: cannot be read as text"):
+        read_all(write(tmp_path, bytes(damaged), name=f"a.txt.{compression}"))
+
+
+@pytest.mark.parametrize("compression", ["gz", "xz"])
+def test_zero_padding_is_no_damage(tmp_path: Path, compression: str) -> None:
+    compress = COMPRESS[compression]
+    path = write(tmp_path, compress(b"a") + b"\0" * 512 + compress(b"b") + b"\0" * 4, name=f"a.{compression}")
+    assert blocks_of(path) == [b"ab"]
+
+
+def test_skippable_zstd_frames_are_skipped(tmp_path: Path) -> None:
+    frame = b"\x50\x2a\x4d\x18\x04\0\0\0abcd"
+    path = write(tmp_path, frame + compress_zst(b"one") + frame + compress_zst(b"two") + frame, name="a.zst")
+    assert blocks_of(path) == [b"onetwo"]
+
+
+@every_compression
+@pytest.mark.parametrize(("content", "what"), [(b"", "is empty"), (b"plain text", "begins with b'pl")])
+def test_a_name_that_promises_too_much(tmp_path: Path, compression: str, content: bytes, what: str) -> None:
+    path = write(tmp_path, content, name=f"a.txt.{compression}")
+    with pytest.raises(UnreadableFileError) as caught:
+        read_all(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: named .{compression} but is not {MULTI_TOOL[compression]}: it {what}")
+    assert message.endswith("; rename it by what it holds, or make it anew")
+
+
+def test_a_cut_compressed_parquet_is_named_before_any_work(tmp_path: Path) -> None:
+    path = write(tmp_path, gzip.compress(parquet_bytes())[:-9], name="a.parquet.gz")
+    with pytest.raises(UnreadableFileError, match=r"a\.parquet\.gz: cannot be read as parquet \(gzip\): truncated"):
+        read_all(path)

@@ -1,0 +1,196 @@
+"""Opening input files: blocks of bytes out of any Beam file system, compressed or not, with every fault as `UnreadableFileError`.
+
+A compressed file is read to its end and checked there. The usual readers for these formats are not used, since each forgives what
+would lose part of a corpus: `bz2.open` and `lzma.open` skip whatever follows the last good member, Beam's own reader returns the
+half of a .gz that was cut.
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import lzma
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+import pyarrow as pa
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from tokenmill.errors import UnreadableFileError
+from transforms.splits import SourceFile
+
+#: How much is asked of a file system at once where the reader has no wish of its own.
+BLOCK_BYTES = 8 << 20
+
+#: How much compressed input a decoder is given at once: the output of one step stays small beside a block.
+_COMPRESSED_BYTES = 256 << 10
+
+#: How much is read at once behind the end of a range.
+_OVERRUN_BYTES = 64 << 10
+
+_TOOLS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
+_MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
+_SKIPPABLE_ZSTD_FRAME = b"\x2a\x4d\x18"
+
+
+@contextlib.contextmanager
+def reading(file: SourceFile) -> Iterator[None]:
+    """Turn whatever goes wrong while a file is opened, read or decoded into an `UnreadableFileError` that names it."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise UnreadableFileError(f"{file.path}: cannot be read as {_kind(file)}: {reason}") from error
+
+
+def _kind(file: SourceFile) -> str:
+    return f"{file.format} ({_TOOLS[file.compression]})" if file.compression else file.format
+
+
+def open_stored(file: SourceFile) -> IO[bytes]:
+    """Open a file's bytes as they are stored. Seekable; the caller closes it and holds `reading(file)` around its use."""
+    stream: IO[bytes] = FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED)
+    return stream
+
+
+def read_blocks(file: SourceFile, *, start: int = 0, end: int | None = None, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """Yield a file's decompressed bytes, from `start` (0 for compressed files) on, in blocks of 1 to `block_bytes` bytes.
+
+    `end` says how far the caller expects to read: a block ends there, and those behind it are small. The iterator goes on to the
+    file's end all the same; a compressed file is checked there.
+
+    Raises `UnreadableFileError` for a file that is missing, cut, damaged, not of its format, or followed by other bytes.
+    """
+    with reading(file), contextlib.closing(open_stored(file)) as stream:
+        if file.compression:
+            yield from _regroup(_decompress(stream, file, block_bytes), block_bytes)
+        else:
+            yield from _read_on(stream, start=start, end=end, block_bytes=block_bytes)
+
+
+def _read_on(stream: IO[bytes], *, start: int, end: int | None, block_bytes: int) -> Iterator[bytes]:
+    stream.seek(start)
+    position = start
+    while block := stream.read(_next_size(position, end=end, block_bytes=block_bytes)):
+        yield block
+        position += len(block)
+
+
+def _next_size(position: int, *, end: int | None, block_bytes: int) -> int:
+    """No reading beyond `end` that is not needed: there, a range only wants the rest of its last line."""
+    if end is None:
+        return block_bytes
+    return min(block_bytes, end - position if position < end else _OVERRUN_BYTES)
+
+
+def _regroup(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
+    """Join what decoders give in bits (a .gz of many small members) until it is worth a reader's while."""
+    held: list[bytes] = []
+    size = 0
+    for block in blocks:
+        if held and size + len(block) > block_bytes:
+            yield b"".join(held)
+            held, size = [], 0
+        held.append(block)
+        size += len(block)
+    if held:
+        yield b"".join(held)
+
+
+def _decompress(stream: IO[bytes], file: SourceFile, block_bytes: int) -> Iterator[bytes]:
+    _check_magic(stream, file)
+    if file.compression == "zst":
+        return _decode_zstd(stream, block_bytes)
+    return _decode_members(stream, file.compression, block_bytes)
+
+
+def _check_magic(stream: IO[bytes], file: SourceFile) -> None:
+    """Say what is wrong in plain words where a decoder would speak of headers: `.gz` over plain text, an empty `.xz`."""
+    tool, magic = _TOOLS[file.compression], _MAGIC[file.compression]
+    head = stream.read(len(magic))
+    stream.seek(0)
+    if head == magic or (file.compression == "zst" and head[1:] == _SKIPPABLE_ZSTD_FRAME):
+        return
+    what = "is empty" if not head else f"begins with {head!r}"
+    raise UnreadableFileError(
+        f"{file.path}: named .{file.compression} but is not {tool}: it {what}; rename it by what it holds, or make it anew"
+    )
+
+
+def _decode_zstd(stream: IO[bytes], block_bytes: int) -> Iterator[bytes]:
+    source = pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd")
+    while block := source.read(block_bytes):
+        yield block
+
+
+class _GzipMember:
+    """`zlib` with the interface of the decompressors of `bz2` and `lzma`, for one member of a .gz file."""
+
+    def __init__(self) -> None:
+        self._inflater = zlib.decompressobj(wbits=31)
+        self._pending = False
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        output = self._inflater.decompress(self._inflater.unconsumed_tail + data, max_length)
+        self._pending = len(output) == max_length or bool(self._inflater.unconsumed_tail)
+        return output
+
+    @property
+    def eof(self) -> bool:
+        return self._inflater.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflater.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._pending
+
+
+_MEMBERS: dict[str, Callable[[], Any]] = {
+    "gz": _GzipMember,
+    "bz2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(format=lzma.FORMAT_XZ),
+}
+
+
+def _decode_members(stream: IO[bytes], compression: str, block_bytes: int) -> Iterator[bytes]:
+    """Decode one member after the other. gzip and xz allow zero bytes behind a member (tape blocks, padding), bzip2 does not."""
+    padding = b"" if compression == "bz2" else b"\0"
+    member = None
+    while data := stream.read(_COMPRESSED_BYTES):
+        while data := data if member else data.lstrip(padding):
+            member = member or _MEMBERS[compression]()
+            yield from _feed(member, data, block_bytes)
+            data, member = (member.unused_data, None) if member.eof else (b"", member)
+    if member:
+        raise EOFError("truncated: the file ends in the middle of a compressed member")
+
+
+def _feed(member: Any, data: bytes, block_bytes: int) -> Iterator[bytes]:
+    """Give one decoder its input and take out all it can say to that, `block_bytes` at a time."""
+    while True:
+        if output := member.decompress(data, block_bytes):
+            yield output
+        if member.eof or member.needs_input:
+            return
+        data = b""
+
+
+@contextlib.contextmanager
+def open_seekable(file: SourceFile) -> Iterator[IO[bytes]]:
+    """Open a file for random access, as Parquet needs. A compressed one is first unpacked into a temporary file."""
+    if not file.compression:
+        with reading(file), contextlib.closing(open_stored(file)) as stream:
+            yield stream
+        return
+    with tempfile.TemporaryFile() as unpacked:
+        for block in read_blocks(file):
+            unpacked.write(block)
+        unpacked.seek(0)
+        with reading(file):
+            yield unpacked

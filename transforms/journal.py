@@ -1,0 +1,133 @@
+"""The journal of a run: one small JSON file per finished split.
+
+Workers write it, the driver reads it: it is how progress is seen while `run()` blocks, how every document is accounted for, and
+which splits need not be done again. A record lies under its final name only when complete, and writing it again changes nothing,
+so a retried or repeated split is harmless.
+
+    journal/split-00000.json   {"split": 0, "files": {"a.txt": {"documents": 3, "empty": 1, "rejected": 0}}, "tokens": 41, ...}
+    journal/split-00001.json   ...
+
+All paths may lie on any file system that Beam knows.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from tokenmill.errors import UnreadableFileError
+
+_RECORD_NAME = re.compile(r"split-(\d{5,})\.json")
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What the finished splits hold together. `bytes` is input text read, as the records state it; `failed` counts splits."""
+
+    splits: int = 0
+    documents: int = 0
+    empty: int = 0
+    rejected: int = 0
+    words: int = 0
+    tokens: int = 0
+    bytes: int = 0
+    failed: int = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(**{name.name: getattr(self, name.name) + getattr(other, name.name) for name in fields(Totals)})
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The records of a run in `folder`. Cheap to send to workers: it is its path, plus what this process has already read."""
+
+    folder: str
+    _read: dict[int, dict[str, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def finish(self, index: int, record: Mapping[str, Any]) -> None:
+        """Record that split `index` is done: `finish(7, {"split": 7, ...})` writes `split-00007.json`, sorted keys, ASCII."""
+        text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+        write_file_atomically(FileSystems.join(self.folder, f"split-{index:05d}.json"), text.encode("ascii") + b"\n")
+
+    def records(self) -> dict[int, dict[str, Any]]:
+        """All records by split, in the order of splits. Reads only files that it has not read before.
+
+        Raises UnreadableFileError for a record that is not a JSON object.
+        """
+        for path in list_files(self.folder, "split-*.json"):
+            match = _RECORD_NAME.fullmatch(path.replace(os.sep, "/").rpartition("/")[2])
+            if match and int(match[1]) not in self._read:
+                self._read[int(match[1])] = _read_record(path)
+        return {index: self._read[index] for index in sorted(self._read)}
+
+    def finished(self) -> Totals:
+        """Totals over the splits recorded so far: one listing and the new records, so it can be asked twice a second."""
+        return sum(map(total_record, self.records().values()), Totals())
+
+
+def total_record(record: Mapping[str, Any]) -> Totals:
+    """One record's share of the totals; numbers that it does not give count as 0."""
+    files: Iterable[Mapping[str, int]] = record.get("files", {}).values()
+    counts = {name: sum(file.get(name, 0) for file in files) for name in ("documents", "empty", "rejected")}
+    sizes = {name: record.get(name, 0) for name in ("words", "tokens", "bytes")}
+    return Totals(splits=1, failed=int(record.get("failure") is not None), **counts, **sizes)
+
+
+def _read_record(path: str) -> dict[str, Any]:
+    try:
+        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+            record = json.loads(file.read())
+    except ValueError as error:
+        raise UnreadableFileError(f"{path}: not a record of a finished split ({error}); delete it and run again") from None
+    if not isinstance(record, dict):
+        raise UnreadableFileError(f"{path}: not a record of a finished split (no JSON object); delete it and run again")
+    return record
+
+
+def write_file_atomically(path: str, content: bytes) -> None:
+    """Write a whole file: under `path` there is never a part of it. The folder is made when missing; an old file is replaced."""
+    temporary = f"{path}.tmp-{uuid.uuid4().hex}"
+    with FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        file.write(content)
+    rename_file(temporary, path)
+
+
+def rename_file(source: str, target: str) -> None:
+    """Give a file its final name, in place of a file that has it already.
+
+    Local files are replaced in one step. Elsewhere `rename` may refuse an existing target (HDFS) or copy over it (object
+    stores): then the old one is deleted first, which is as good for targets that hold the same bytes anyway.
+    """
+    if is_local(source) and is_local(target):
+        os.replace(source, target)
+        return
+    try:
+        FileSystems.rename([source], [target])
+    except BeamIOError:
+        if not FileSystems.exists(target):
+            raise
+        FileSystems.delete([target])
+        FileSystems.rename([source], [target])
+
+
+def list_files(folder: str, pattern: str) -> list[str]:
+    """Paths of the files in `folder` whose names match, sorted; none when it does not exist. `folder` is taken literally."""
+    if is_local(folder):
+        return sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
+    literal = re.sub(r"([*?[])", r"[\1]", folder)
+    found = FileSystems.match([FileSystems.join(literal, pattern)])[0].metadata_list
+    return sorted(metadata.path for metadata in found)
+
+
+def is_local(path: str) -> bool:
+    """Whether a path is one of the local file system: `out/a.json` is, `gs://bucket/a.json` is not."""
+    return FileSystems.get_scheme(path) is None

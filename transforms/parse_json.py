@@ -1,0 +1,211 @@
+"""One line of JSONL: the text and the id in it, or the reason why there is none.
+
+`msgspec` decodes what is in order, several times as fast as `json`. It is silent on a key that stands twice, and refuses what the
+policy for invalid text may want to keep; such lines, known by their bytes or by the refusal, go through `json`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from transforms.splits import ReadOptions
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_UNSUPPORTED = re.compile(r'["\\\x00-\x1f]')
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_ .-]*")
+
+
+class RejectedLineError(Exception):
+    """A line that is not a document; the message is the reason that goes into the rejects."""
+
+
+class DamagedTextError(RejectedLineError):
+    """A line whose text holds what is not Unicode: the policy for invalid text says whether it may be rejected."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What a line gives: `id` is None unless an id column is asked for; `replaced`: U+FFFD stands in for invalid text."""
+
+    text: str
+    id: str | None
+    replaced: bool = False
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object with all its keys, also those that stand twice."""
+
+
+class _Number(str):
+    """A JSON number as it was written."""
+
+
+class LineParser:
+    """Parses lines for one set of options."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._columns = [column for column in (options.text_column, options.id_column) if column is not None]
+        self._decoder = _make_decoder(options)
+        self._keys = [json.dumps(column, ensure_ascii=False).encode() for column in self._columns]
+        self._other_spellings = re.compile("|".join(_other_spellings(column) for column in self._columns).encode())
+
+    def parse_all(self, lines: list[bytes], block: bytes) -> tuple[list[str], list[str] | None] | None:
+        """Texts and ids (None without an id column) of all lines at once, or None if one of them needs a closer look.
+
+        `block` is the lines' bytes, joined.
+        """
+        if not self._is_plain(block, len(lines)):
+            return None
+        decode = self._decoder.decode
+        try:
+            if self._options.id_column is None:
+                return [decode(line).text for line in lines], None
+            records = [decode(line) for line in lines]
+            return [record.text for record in records], [_id_of_raw(bytes(record.id)) for record in records]
+        except (msgspec.MsgspecError, RecursionError, RejectedLineError):
+            return None
+
+    def parse(self, line: bytes) -> Parsed:
+        """One line, not blank. Raises `RejectedLineError` with the reason, `DamagedTextError` for invalid text left as it is."""
+        if self._is_plain(line, 1):
+            try:
+                return self._convert(self._decoder.decode(line))
+            except (msgspec.MsgspecError, RecursionError):
+                pass
+        return self._parse_slowly(line)
+
+    def _is_plain(self, block: bytes, lines: int) -> bool:
+        """Whether no wanted key can stand twice in a line: as many keys as lines, none in another spelling (`\\u0074ext`).
+
+        Between quotes alone on both sides a key's name is a key or a whole value, never a part of a text.
+        """
+        if self._decoder is None:
+            return False
+        return all(block.count(key) == lines for key in self._keys) and not self._other_spellings.search(block)
+
+    def _convert(self, record: Any) -> Parsed:
+        return Parsed(record.text, None if self._options.id_column is None else _id_of_raw(bytes(record.id)))
+
+    def _parse_slowly(self, line: bytes) -> Parsed:
+        pairs = _load_object(_decode(line, self._options.invalid_utf8))
+        values = {column: _find_value(pairs, column) for column in self._columns}
+        text = values[self._options.text_column]
+        if type(text) is not str:
+            raise RejectedLineError(f"column {self._options.text_column!r} holds {_describe(text)}, not a string")
+        record_id = None if self._options.id_column is None else _id_of_value(values[self._options.id_column])
+        if not (found := _SURROGATE.search(text)):
+            return Parsed(text, record_id, "\ufffd" in text and not _is_utf8(line))
+        if self._options.invalid_utf8 != "replace":
+            raise DamagedTextError(_describe_damage(found, line))
+        return Parsed(_SURROGATE.sub("\ufffd", text), record_id, replaced=True)
+
+
+def _make_decoder(options: ReadOptions) -> Any:
+    """A decoder of the wanted keys; None where `msgspec` cannot look for one (quotes, backslashes, control characters)."""
+    fields: list[tuple[str, Any]] = [("text", str)]
+    rename = {"text": options.text_column}
+    if options.id_column is not None:
+        fields.append(("id", msgspec.Raw))
+        rename["id"] = options.id_column
+    if any(_UNSUPPORTED.search(column) for column in rename.values()):
+        return None
+    return msgspec.json.Decoder(msgspec.defstruct("Record", fields, rename=rename, gc=False))
+
+
+def _other_spellings(column: str) -> str:
+    r"""A pattern for what a key written otherwise than plainly must hold: for `text` one of `\u0074 \u0065 \u0078`."""
+    if not _PLAIN_KEY.fullmatch(column) or not column:
+        return r"\\"
+    codes = sorted({f"{ord(character):02x}" for character in column})
+    return rf"\\u00(?i:{'|'.join(codes)})"
+
+
+def _decode(line: bytes, policy: str) -> str:
+    """Text of a line that may not be UTF-8: damage outside the wanted text harms nobody, so it is only marked here."""
+    return line.decode("utf-8", "replace" if policy == "replace" else "surrogateescape")
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _load_object(content: str) -> _Pairs:
+    value = load_json(content)
+    if not isinstance(value, _Pairs):
+        raise RejectedLineError(f"not a JSON object but {_describe(value)}")
+    return value
+
+
+def load_json(content: str) -> Any:
+    """A JSON value with objects as lists of pairs and numbers as written. NaN and Infinity, which Python writes, are let through.
+
+    Raises `RejectedLineError` for anything else that is not JSON.
+    """
+    try:
+        return json.loads(content, object_pairs_hook=_Pairs, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
+    except json.JSONDecodeError as error:
+        raise RejectedLineError(f"malformed JSON: {error.msg} at character {error.pos}") from error
+    except RecursionError as error:
+        raise RejectedLineError("JSON nested too deeply") from error
+
+
+def column_names(value: Any) -> list[str] | None:
+    """The keys of a value from `load_json`, None if it is no object."""
+    return [name for name, _ in value] if isinstance(value, _Pairs) else None
+
+
+def is_array_of_objects(value: Any) -> bool:
+    """Whether a value from `load_json` looks like a whole corpus in one JSON array."""
+    return type(value) is list and bool(value) and all(isinstance(element, _Pairs) for element in value)
+
+
+def _find_value(pairs: _Pairs, column: str) -> Any:
+    values = [value for name, value in pairs if name == column]
+    if len(values) == 1:
+        return values[0]
+    raise RejectedLineError(f"column {column!r} stands {len(values)} times" if values else f"no column {column!r}")
+
+
+def _describe(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, str):
+        return "a number" if isinstance(value, _Number) else "a string"
+    return "an object" if isinstance(value, _Pairs) else "a list"
+
+
+def _describe_damage(found: re.Match[str], line: bytes) -> str:
+    code = ord(found.group())
+    if 0xDC80 <= code <= 0xDCFF and not _is_utf8(line):
+        return f"invalid UTF-8: character {found.start()} of the text is the byte 0x{code - 0xDC00:02x}"
+    return f"invalid UTF-8: character {found.start()} of the text is the lone surrogate U+{code:04X}"
+
+
+def _id_of_value(value: Any) -> str:
+    if value is None or isinstance(value, list):
+        raise RejectedLineError(f"the id is {_describe(value)}")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if _SURROGATE.search(value):
+        raise RejectedLineError("the id is not valid Unicode")
+    return str(value)
+
+
+def _id_of_raw(raw: bytes) -> str:
+    """An id out of its JSON; numbers as they are written, so that no digit is lost."""
+    raw = raw.strip()
+    if raw[:1] in b"-0123456789":
+        return raw.decode("ascii")
+    return _id_of_value(msgspec.json.decode(raw) if raw[:1] == b'"' else load_json(raw.decode("utf-8")))

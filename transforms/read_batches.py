@@ -1,0 +1,131 @@
+"""What a reader hands on: a batch of documents of one file, and the records that could not become documents.
+
+Every record of a range is in one or the other, exactly once: this is what the accounting of the manifest rests on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tokenmill.errors import InvalidTextError
+from tokenmill.schemas import DOCUMENTS
+from transforms.splits import ReadOptions, Reject, SourceFile
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class DocumentBatch:
+    """Documents of one file, in the file's order.
+
+    `file` is the file's name; `documents` has the schema `DOCUMENTS`, no nulls, text that is valid UTF-8. Its arrays may be
+    slices: mind `array.offset`. `first_row` is the row number, in the file, of the first record the batch accounts for.
+    `replaced` counts the documents in which invalid text was replaced by U+FFFD.
+    """
+
+    file: str
+    documents: pa.RecordBatch
+    rejects: tuple[Reject, ...]
+    first_row: int
+    replaced: int = 0
+
+
+@dataclass(frozen=True)
+class Records:
+    """Candidates for documents: `ids: string[n]`, `text: large_string[n]` not yet known to be UTF-8, their `rows: int64[n]`.
+
+    `offsets: int64[n]` are the byte positions of lines in the (decompressed) file; None for formats that have none.
+    """
+
+    ids: pa.StringArray
+    text: pa.LargeStringArray
+    rows: Int64s
+    offsets: Int64s | None = None
+
+
+def name_rows(name: str, rows: Int64s) -> pa.StringArray:
+    """Document ids of records that have no id of their own.
+
+    >>> name_rows("a.txt", np.array([0, 1])).to_pylist()
+    ['a.txt:0', 'a.txt:1']
+    """
+    return pc.binary_join_element_wise(name, pa.array(rows).cast(pa.string()), ":")
+
+
+def make_documents(ids: pa.StringArray, text: pa.LargeStringArray) -> pa.RecordBatch:
+    """Two arrays of one length as a batch of the schema `DOCUMENTS`."""
+    return pa.RecordBatch.from_arrays([ids, text], schema=DOCUMENTS)
+
+
+def finish_batch(
+    records: Records, file: SourceFile, options: ReadOptions, *, first_row: int, rejects: tuple[Reject, ...] = ()
+) -> DocumentBatch:
+    """Check the text of all records at once; where that fails, apply `options.invalid_utf8` record by record.
+
+    `rejects` are those found before. Raises `InvalidTextError` under the policy `error`.
+    """
+    if is_valid_utf8(records.text):
+        return DocumentBatch(file.name, make_documents(records.ids, records.text), rejects, first_row)
+    return _screen_text(records, file, options, first_row=first_row, rejects=rejects)
+
+
+def is_valid_utf8(text: pa.LargeStringArray) -> bool:
+    """Whether all strings of an array are UTF-8 (no surrogates, no overlong forms): Arrow itself takes this on trust."""
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _screen_text(
+    records: Records, file: SourceFile, options: ReadOptions, *, first_row: int, rejects: tuple[Reject, ...]
+) -> DocumentBatch:
+    texts: list[bytes | str] = []
+    kept: list[int] = []
+    found = list(rejects)
+    replaced = 0
+    for position, raw in enumerate(records.text.cast(pa.large_binary()).to_pylist()):
+        error = _find_damage(raw)
+        if error is not None and options.invalid_utf8 != "replace":
+            found.append(_reject_damage(records, position, raw, error, file=file, policy=options.invalid_utf8))
+            continue
+        kept.append(position)
+        texts.append(raw if error is None else raw.decode("utf-8", "replace"))
+        replaced += error is not None
+    documents = make_documents(records.ids.take(pa.array(kept, pa.int64())), pa.array(texts, pa.large_string()))
+    return DocumentBatch(file.name, documents, sort_rejects(found), first_row, replaced)
+
+
+def _find_damage(raw: bytes) -> UnicodeDecodeError | None:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error
+    return None
+
+
+def _reject_damage(
+    records: Records, position: int, raw: bytes, error: UnicodeDecodeError, *, file: SourceFile, policy: str
+) -> Reject:
+    row = int(records.rows[position])
+    offset = -1 if records.offsets is None else int(records.offsets[position])
+    if policy == "error":
+        place = f"byte {error.start} of the text" if offset < 0 else f"byte {offset + error.start} of the file"
+        raise invalid_text(file, row, f"{place} is 0x{raw[error.start]:02x}, not valid UTF-8")
+    return Reject(file.name, row, offset, f"invalid UTF-8: byte {error.start} of the text is 0x{raw[error.start]:02x}", raw)
+
+
+def invalid_text(file: SourceFile, row: int, what: str) -> InvalidTextError:
+    """The error of the policy `error`, for the record at `row`."""
+    return InvalidTextError(f"{file.path}: row {row}: {what}; `--invalid-utf8 replace` or `--invalid-utf8 reject` reads on")
+
+
+def sort_rejects(rejects: list[Reject]) -> tuple[Reject, ...]:
+    """Rejects in the order of their records, whatever check found them first."""
+    return tuple(sorted(rejects, key=lambda reject: reject.row))

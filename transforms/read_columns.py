@@ -1,0 +1,125 @@
+"""Text and ids out of Arrow columns: what Parquet, Arrow and datasets have in common."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tokenmill.errors import MissingColumnError
+from transforms.read_batches import DocumentBatch, Records, finish_batch, name_rows, sort_rejects
+from transforms.splits import ReadOptions, Reject, SourceFile
+
+#: The most rows that are read at once, however short their texts are said to be (dictionary pages hide how long they are).
+_MAX_ROWS = 16_384
+
+
+def wanted_columns(options: ReadOptions) -> list[str]:
+    """The columns to read: the text's and, if one is asked for, the id's."""
+    return list(dict.fromkeys(name for name in (options.text_column, options.id_column) if name is not None))
+
+
+def check_columns(schema: pa.Schema, file: SourceFile, options: ReadOptions) -> None:
+    """Raise `MissingColumnError` unless the schema has the text column, of strings, and the id column, of scalars."""
+    text_type = _find_type(schema, options.text_column, file)
+    if not _is_text(text_type):
+        strings = ", ".join(field.name for field in schema if _is_text(field.type)) or "none"
+        raise MissingColumnError(
+            f"{file.path}: column {options.text_column!r} holds {text_type}, not text; the columns that hold text are: {strings}"
+        )
+    if options.id_column is not None and pa.types.is_nested(id_type := _find_type(schema, options.id_column, file)):
+        scalars = ", ".join(field.name for field in schema if not pa.types.is_nested(field.type))
+        raise MissingColumnError(
+            f"{file.path}: column {options.id_column!r} holds {id_type}, no id; the columns that can be ids are: {scalars}"
+        )
+
+
+def _find_type(schema: pa.Schema, column: str, file: SourceFile) -> pa.DataType:
+    places = schema.get_all_field_indices(column)
+    if len(places) == 1:
+        return schema.field(places[0]).type
+    what = f"{len(places)} columns" if places else "no column"
+    raise MissingColumnError(f"{file.path}: {what} {column!r}; the columns there are: {', '.join(schema.names) or 'none'}")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return any(is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+
+
+def rows_per_batch(options: ReadOptions, *, rows: int, size: int) -> int:
+    """How many rows hold `batch_bytes` of text where `rows` of them hold `size` bytes."""
+    return max(1, min(_MAX_ROWS, options.batch_bytes * rows // max(1, size)))
+
+
+def take_rows(batches: Iterable[pa.RecordBatch], count: int | None) -> Iterator[pa.RecordBatch]:
+    """The first `count` rows (None: all), asking for no batch more than they need."""
+    for batch in batches:
+        if count is not None:
+            batch = batch.slice(0, count)
+            count -= batch.num_rows
+        yield batch
+        if count == 0:
+            return
+
+
+def read_columns(
+    batches: Iterable[pa.RecordBatch], file: SourceFile, options: ReadOptions, *, first_row: int
+) -> Iterator[DocumentBatch]:
+    """Documents out of record batches that hold at least the wanted columns; null texts and null ids become rejects."""
+    for batch in batches:
+        ids = None if options.id_column is None else _as_strings(batch.column(options.id_column), pa.string())
+        text = _as_strings(batch.column(options.text_column), pa.large_string())
+        for start, end in _cut_by_bytes(text, options.batch_bytes):
+            part_ids = None if ids is None else ids[start:end]
+            yield _make_batch(text[start:end], part_ids, file, options, first_row=first_row + start)
+        first_row += batch.num_rows
+
+
+def _as_strings(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(kind)
+
+
+def _cut_by_bytes(text: pa.LargeStringArray, batch_bytes: int) -> list[tuple[int, int]]:
+    """Cut rows `[0, n)` where a multiple of `batch_bytes` is passed.
+
+    Three texts of 3 bytes each, with batches of 4: `[(0, 1), (1, 2), (2, 3)]`.
+    """
+    if not len(text):
+        return []
+    offsets = np.frombuffer(text.buffers()[1], dtype=np.int64)[text.offset : text.offset + len(text) + 1]
+    parts = (offsets[1:] - offsets[0] - 1) // batch_bytes
+    edges = [0, *(np.flatnonzero(np.diff(parts) > 0) + 1).tolist(), len(text)]
+    return list(itertools.pairwise(edges))
+
+
+def _make_batch(
+    text: pa.LargeStringArray, ids: pa.StringArray | None, file: SourceFile, options: ReadOptions, *, first_row: int
+) -> DocumentBatch:
+    rows = first_row + np.arange(len(text), dtype=np.int64)
+    ids = name_rows(file.name, rows) if ids is None else ids
+    rejects: tuple[Reject, ...] = ()
+    if text.null_count or ids.null_count:
+        rejects = _reject_nulls(text, ids, file, options, first_row=first_row)
+        whole = pc.and_(text.is_valid(), ids.is_valid())
+        text, ids, rows = text.filter(whole), ids.filter(whole), rows[whole.to_numpy(zero_copy_only=False)]
+    return finish_batch(Records(ids, text, rows), file, options, first_row=first_row, rejects=rejects)
+
+
+def _reject_nulls(
+    text: pa.LargeStringArray, ids: pa.StringArray, file: SourceFile, options: ReadOptions, *, first_row: int
+) -> tuple[Reject, ...]:
+    rejects = [
+        Reject(file.name, first_row + row, -1, f"column {options.text_column!r} is null")
+        for row in np.flatnonzero(text.is_null().to_numpy(zero_copy_only=False)).tolist()
+    ]
+    for row in np.flatnonzero(pc.and_(ids.is_null(), text.is_valid()).to_numpy(zero_copy_only=False)).tolist():
+        raw = text[row].cast(pa.large_binary()).as_py()
+        rejects.append(Reject(file.name, first_row + row, -1, f"the id in column {options.id_column!r} is null", raw))
+    return sort_rejects(rejects)

@@ -1,0 +1,89 @@
+"""What a split of the input is: the unit of parallel work, of shards and of accounting.
+
+A split is planned in the driver and holds one or more ranges of files, 16-64 MB together, in corpus order. Many small files share
+a split; a large file is cut into many; a file that cannot be cut (compressed text, an Arrow stream) is one range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One input file.
+
+    `path` is what opens it (a Beam file system path, or the `hf:`/`disk:` text as given); `name` is how artefacts call it,
+    relative to the folder or glob root it was found under. `format` is `text`, `jsonl`, `parquet`, `arrow` or `dataset`;
+    `compression` is empty, `gz`, `zst`, `bz2` or `xz`; `size` is in bytes, as stored, and 0 for a dataset. `document` is `file`
+    when a text file is one document whatever the job's options say (the sources of the standard library).
+    """
+
+    path: str
+    name: str
+    format: str
+    compression: str = ""
+    size: int = 0
+    document: str = "line"
+
+
+@dataclass(frozen=True)
+class Range:
+    """A part of one file: bytes `[start, end)` of lines, row groups of Parquet, record batches of Arrow, or rows of a dataset.
+
+    A line belongs to the range its first byte lies in. `first_row` is the row number, within the file, of the range's first
+    record; `rows` limits how many records are taken (None: all). A compressed file or an Arrow stream has one range, the whole
+    of it, whatever its numbers say.
+    """
+
+    file: SourceFile
+    start: int
+    end: int
+    first_row: int = 0
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class SizedRange:
+    """A range as the planner sees it: `rows` records when the file's metadata tell (else None), about `size` bytes of work."""
+
+    range: Range
+    rows: int | None
+    size: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """One unit of work: `index` is its place in corpus order, and the number of its shard."""
+
+    index: int
+    ranges: tuple[Range, ...]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How documents are taken out of files. Part of the job, the same for every split.
+
+    `document` is `line` or `file` (text only). `invalid_utf8` is `error`, `replace` or `reject` and also governs lone
+    surrogates in JSON. `batch_bytes` is how much text a batch holds, about.
+    """
+
+    text_column: str = "text"
+    id_column: str | None = None
+    document: str = "line"
+    invalid_utf8: str = "reject"
+    batch_bytes: int = 4 << 20
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A record that was read but cannot become a document: where it stands, why, and what it was (raw bytes).
+
+    `row` counts records from 0 within the file; `offset` is the byte position of a line, -1 where the format has none.
+    """
+
+    file: str
+    row: int
+    offset: int
+    reason: str
+    raw: bytes = field(default=b"", repr=False)
