@@ -5,6 +5,7 @@ Nothing heavy is imported before a command runs: `tokenmill --help` must come at
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -30,6 +31,8 @@ class Commands(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         words, beam_args = split_beam_args(list(sys.argv[1:] if args is None else args))
+        # Beam warns through the root logger while it is imported, of extras that are not installed.
+        logging.getLogger().addHandler(logging.NullHandler())
         run = super().main
         try:
             result = run(words, *rest, standalone_mode=False, obj=beam_args, **extra)

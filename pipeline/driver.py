@@ -18,7 +18,7 @@ from pipeline.inputs import DEFAULT_SPLIT_BYTES, plan_splits, resolve_inputs
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
 from pipeline.outputs import OutputFolder, write_card
 from pipeline.progress import Reporter, Stage
-from pipeline.runners import run_pipeline
+from pipeline.runners import parse_options, run_pipeline
 from tokenmill import schemas
 from tokenmill.errors import TokenmillError
 from tokenmill.merge_loop import MergeRules
@@ -79,11 +79,8 @@ def plan_corpus(corpus: Corpus) -> Plan:
 
 def count_corpus(corpus: Corpus, pretokenizer: str, output: str, run: Execution, *, overwrite: bool = False) -> dict[str, Any]:
     """`tokenmill count`: word counts in the folder `output`; returns its manifest."""
-    folder = OutputFolder(output)
     PreTokenizer(pretokenizer)
-    folder.check_free(overwrite=overwrite)
-    plan = plan_corpus(corpus)
-    folder.begin()
+    folder, plan = _begin(corpus, output, run, overwrite)
     options = CountOptions(corpus.read, pretokenizer, folder.journal, folder.partitions, folder.rejects)
     try:
         records = _run_job("count", count_graph(plan.splits, options), plan, folder, run)
@@ -135,11 +132,8 @@ def train_on_corpus(
 
 def encode_corpus(corpus: Corpus, tokenizer_path: str, output: str, run: Execution, *, overwrite: bool = False) -> dict[str, Any]:
     """`tokenmill encode`: token shards in the folder `output`; returns its manifest."""
-    folder = OutputFolder(output)
     tokenizer = Tokenizer.from_file(tokenizer_path)
-    folder.check_free(overwrite=overwrite)
-    plan = plan_corpus(corpus)
-    folder.begin()
+    folder, plan = _begin(corpus, output, run, overwrite)
     write_file_atomically(folder.join("_work", "tokenizer.json"), tokenizer.to_bytes())
     options = EncodeOptions(corpus.read, folder.join("_work", "tokenizer.json"), folder.path, folder.journal, folder.rejects)
     try:
@@ -151,6 +145,16 @@ def encode_corpus(corpus: Corpus, tokenizer_path: str, output: str, run: Executi
         raise
     folder.publish(manifest, {"tokenizer.json": tokenizer.to_bytes(), "README.md": write_card(tokenizer.embedding_rows)})
     return manifest
+
+
+def _begin(corpus: Corpus, output: str, run: Execution, overwrite: bool) -> tuple[OutputFolder, Plan]:
+    """Everything that can be refused is refused before the output folder changes."""
+    folder = OutputFolder(output)
+    folder.check_free(overwrite=overwrite)
+    parse_options(run.beam_args, workers=run.workers or 1)
+    plan = plan_corpus(corpus)
+    folder.begin()
+    return folder, plan
 
 
 def _describe_dataset(

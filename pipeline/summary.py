@@ -17,9 +17,8 @@ _SHOWN_TOKENS = 6
 def describe_reading(manifest: Mapping[str, Any]) -> str:
     """The lines on what was read, of a manifest of word counts or of a dataset."""
     totals = manifest["totals"]
-    lines = [
-        f"read     {totals['documents']:,} documents, {totals['bytes']:,} bytes of text, from {len(manifest['files']):,} files"
-    ]
+    source = count_things(len(manifest["files"]), "file")
+    lines = [f"read     {totals['documents']:,} documents, {totals['bytes']:,} bytes of text, from {source}"]
     if totals["empty"]:
         lines.append(f"         {totals['empty']:,} documents are empty")
     if totals["replaced"]:
@@ -73,7 +72,7 @@ def describe_writing(manifest: Mapping[str, Any], output: str) -> str:
     ratio = f", {totals['bytes'] / totals['tokens']:.2f} bytes of text a token" if totals["tokens"] else ""
     return (
         f"encoded  {totals['encoded']:,} documents into {totals['tokens']:,} tokens{ratio}\n"
-        f"wrote    {shards:,} {'shard' if shards == 1 else 'shards'}, {size:,} bytes, in {output}\n"
+        f"wrote    {count_things(shards, 'shard')}, {size:,} bytes, in {output}\n"
         f"         an Embedding layer for these ids has {rows:,} rows\n"
     )
 
@@ -99,3 +98,8 @@ def describe_sample(sample: tuple[str, list[int], str] | None) -> str:
 def show_lines(lines: list[str]) -> str:
     """Lines for a terminal; what does not print is escaped."""
     return "".join(show_printable(line) + "\n" for line in lines)
+
+
+def count_things(number: int, name: str) -> str:
+    """`1 file`, `1,790 files`."""
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"

@@ -1,0 +1,174 @@
+"""The configuration file of `tokenmill build`: what may stand in it, and what is said when something else does.
+
+    input:  {inputs: [stdlib]}
+    train:  {model: byte-bpe, pretokenizer: gpt2, vocab_size: 8192}
+    output: {folder: out/quickstart}
+
+`configs/` explains every key. Relative paths are relative to the folder that the command is run in, as on the command line. A key
+that does not exist, one given twice, and a value of the wrong type are errors: nothing is guessed or converted.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Hashable
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+from yaml.nodes import MappingNode
+
+from tokenmill.errors import ConfigError
+
+
+def _to_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Strings = Annotated[list[str], BeforeValidator(_to_list)]
+
+
+class Section(BaseModel):
+    """A part of the file: no unknown keys, no conversions (`"8"` is no number, `yes` no text), no changes afterwards."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class InputSection(Section):
+    """What to read, and how: the options INPUT, --format, --text-column ... of the command line."""
+
+    inputs: Strings = Field(min_length=1)
+    format: Literal["auto", "text", "jsonl", "parquet", "arrow"] = "auto"
+    text_column: str = "text"
+    id_column: str | None = None
+    document: Literal["line", "file"] = "line"
+    limit: int | None = Field(default=None, ge=1)
+    invalid_utf8: Literal["error", "replace", "reject"] = "reject"
+    max_rejects: Annotated[int, Field(ge=0)] | str | None = None
+
+
+class TrainSection(Section):
+    """Which tokenizer to train. Exactly one of `vocab_size` and `merges` says how large it gets."""
+
+    model: Literal["char-bpe", "byte-bpe"]
+    pretokenizer: Literal["gpt2", "wordpunct", "whitespace", "none"]
+    vocab_size: int | None = Field(default=None, ge=1)
+    merges: int | None = Field(default=None, ge=0)
+    ties: Literal["smallest", "first-seen"] = "smallest"
+    ids: Literal["rank", "sorted"] = "rank"
+    special: Strings = Field(default_factory=list)
+    unk: str | None = None
+    min_count: int = Field(default=1, ge=1)
+    strict: bool = False
+
+    @model_validator(mode="after")
+    def _has_one_size(self) -> TrainSection:
+        given = [name for name in ("vocab_size", "merges") if getattr(self, name) is not None]
+        if len(given) != 1:
+            what = "both are given" if given else "none is given"
+            raise PydanticCustomError("one_size", f"give exactly one of vocab_size and merges: {what}")
+        return self
+
+
+class EncodeSection(Section):
+    """Whether to encode the corpus after training."""
+
+    enabled: bool = True
+
+
+class OutputSection(Section):
+    """Where everything goes: word counts, tokenizer.json, token shards."""
+
+    folder: str = Field(min_length=1)
+
+
+class BuildConfig(Section):
+    """The whole file. `split_mb` is the size of a unit of work, in MB; `beam` is what follows `--` on the command line."""
+
+    input: InputSection
+    train: TrainSection
+    encode: EncodeSection = EncodeSection()
+    output: OutputSection
+    workers: int | None = Field(default=None, ge=1)
+    split_mb: float = Field(default=32, gt=0)
+    beam: Strings = Field(default_factory=list)
+
+
+def load_config(path: str) -> BuildConfig:
+    """Read a configuration file. Raises ConfigError: unreadable, no YAML, or one line for each key that is wrong."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); configs/quickstart.yaml is one to start from") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+    return parse_config(text, name=path)
+
+
+def parse_config(text: str, *, name: str = "configuration") -> BuildConfig:
+    """The same for a text; `name` is what messages call it."""
+    content = _parse_yaml(text, name)
+    if not isinstance(content, dict):
+        found = "nothing" if content is None else f"a {type(content).__name__}"
+        raise ConfigError(f"{name}: {found} where the keys {', '.join(BuildConfig.model_fields)} belong")
+    try:
+        return BuildConfig.model_validate(content)
+    except ValidationError as error:
+        lines = [_explain(detail) for detail in error.errors(include_url=False)]
+    if len(lines) == 1:
+        raise ConfigError(f"{name}: {lines[0]}")
+    raise ConfigError("\n  ".join([f"{name}: {len(lines)} errors", *lines]))
+
+
+def _parse_yaml(text: str, name: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_UniqueKeyLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
+        raise ConfigError(f"{name}: {place}: {error.problem or error.context}; the file must be YAML") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ConfigError(f"{name}: {str(error).splitlines()[0]}; the file must be YAML") from None
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """The safe loader, but a key given twice is an error instead of the last one winning in silence."""
+
+    def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: dict[Any, int] = {}
+        for key_node, _ in node.value:
+            key, line = (key_node.tag, str(key_node.value)), key_node.start_mark.line + 1
+            if key in seen:
+                problem = f"key {key_node.value!r} is given twice (first on line {seen[key]}); keep one"
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+            seen[key] = line
+        return super().construct_mapping(node, deep)
+
+
+def _explain(detail: ErrorDetails) -> str:
+    """One line for one fault: `train.vocab_sise: no such key; did you mean vocab_size?`."""
+    place = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        return f"{place}: no such key; {_suggest(detail['loc'])}"
+    if detail["type"] == "missing":
+        return f"{place}: missing, and has no default; add it"
+    if detail["type"] == "one_size":
+        return f"{place}: {detail['msg']}"
+    if detail["type"] == "model_type":
+        return f"{place}: {_shorten(detail['input'])}: must be a mapping of keys; write each on a line of its own under {place}:"
+    return f"{place}: {_shorten(detail['input'])}: {detail['msg'].replace('Input should', 'must')}"
+
+
+def _suggest(location: tuple[int | str, ...]) -> str:
+    model: Any = BuildConfig
+    for part in location[:-1]:
+        model = model.model_fields[part].annotation
+    close = difflib.get_close_matches(str(location[-1]), model.model_fields, n=1)
+    return f"did you mean {close[0]}?" if close else f"there are {', '.join(model.model_fields)}"
+
+
+def _shorten(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,252 @@
+"""The command line: what it prints, its exit codes, and that every error is one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pipeline import cli
+from tests.corpora import make_texts, write_jsonl
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def call(*words: str | Path, stdin: str | bytes | None = None) -> Result:
+    return CliRunner().invoke(cli.main, [str(word) for word in words], input=stdin)
+
+
+def check_error(result: Result, code: int, *parts: str) -> None:
+    """One line on standard error that holds these parts, and the exit code."""
+    lines = [line for line in result.stderr.splitlines() if line.startswith("tokenmill: ")]
+    assert result.exit_code == code, result.output
+    assert len(lines) == 1 and "Traceback" not in result.output
+    for part in parts:
+        assert part in lines[0]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `corpus.jsonl`, `counts/`, `tokenizer.json` and `tokens/`, made by the commands."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_jsonl(folder / "corpus.jsonl", make_texts(80))
+    for words in (
+        ("count", folder / "corpus.jsonl", "--output", folder / "counts"),
+        ("train", folder / "counts", "--vocab-size", "300", "--output", folder / "tokenizer.json"),
+        ("encode", folder / "corpus.jsonl", "--tokenizer", folder / "tokenizer.json", "--output", folder / "tokens"),
+    ):
+        result = call(*words, "--quiet")
+        assert (result.exit_code, result.output) == (0, ""), result.output
+    return folder
+
+
+def test_summaries_say_what_happened_and_what_is_next(trained: Path, tmp_path: Path) -> None:
+    counted = call("count", trained / "corpus.jsonl", "--output", tmp_path / "counts")
+    assert "read     80 documents" in counted.stdout and "4 documents are empty" in counted.stdout and "distinct" in counted.stdout
+    learned = call("train", tmp_path / "counts", "--merges", "20", "--output", tmp_path / "t.json")
+    assert "20 merge rules on an alphabet of 256: vocabulary 276" in learned.stdout and "next     tokenmill tokenize" in learned.stdout
+    encoded = call("encode", trained / "corpus.jsonl", "--tokenizer", tmp_path / "t.json", "--output", tmp_path / "tokens")
+    assert "encoded  80 documents into" in encoded.stdout and "has 276 rows" in encoded.stdout
+    assert "encode: 1/1 splits, 80 documents" in encoded.stderr
+
+
+def test_counts_and_corpus_train_the_same_tokenizer(trained: Path, tmp_path: Path) -> None:
+    assert call("train", trained / "corpus.jsonl", "--vocab-size", "300", "--output", tmp_path / "t.json").exit_code == 0
+    assert (tmp_path / "t.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["t.json"], "the counts of a corpus leave nothing behind"
+
+
+def test_tokenize_texts_and_lines(trained: Path) -> None:
+    by_argument = call("tokenize", "--tokenizer", trained / "tokenizer.json", "re do", "--", "-x")
+    by_line = call("tokenize", "--tokenizer", trained / "tokenizer.json", stdin="re do\r\n-x\n")
+    assert by_argument.stdout == by_line.stdout and by_argument.exit_code == 0
+    first, second = map(json.loads, by_line.stdout.splitlines())
+    assert "".join(first["tokens"]) == "reĠdo" and len(first["tokens"]) == len(first["ids"]) and second["tokens"] == ["-", "x"]
+
+
+def test_decode_ids_and_lines(trained: Path) -> None:
+    ids = json.loads(call("tokenize", "--tokenizer", trained / "tokenizer.json", "re do 世界").stdout)["ids"]
+    assert call("decode", "--tokenizer", trained / "tokenizer.json", *map(str, ids)).stdout == "re do 世界\n"
+    line = " ".join(map(str, ids))
+    assert call("decode", "--tokenizer", trained / "tokenizer.json", stdin=f"{line}\n{line}\n").stdout == "re do 世界\n" * 2
+
+
+def test_decode_a_dataset(trained: Path) -> None:
+    rows = [json.loads(line) for line in call("decode", trained / "tokens").stdout.splitlines()]
+    assert [row["text"] for row in rows] == make_texts(80) and rows[3]["doc_id"] == "corpus.jsonl:3"
+    one = call("decode", trained / "tokens", "--doc", "corpus.jsonl:3")
+    assert json.loads(one.stdout) == rows[3]
+    check_error(call("decode", trained / "tokens", "--doc", "x"), 3, "no document is called 'x'")
+    check_error(call("decode", trained), 3, "is not a finished dataset")
+
+
+def test_json_log_is_one_object_a_line(trained: Path, tmp_path: Path) -> None:
+    result = call("count", trained / "corpus.jsonl", "--output", tmp_path / "counts", "--log-format", "json")
+    events = [json.loads(line) for line in result.stderr.splitlines()]
+    assert events[0]["event"] == "start" and events[-1]["event"] == "end" and events[-1]["documents"] == 80
+    assert result.stdout == ""
+
+
+def test_usage_errors(trained: Path, tmp_path: Path) -> None:
+    corpus, output = trained / "corpus.jsonl", tmp_path / "o"
+    check_error(call("count"), 2, "Missing argument 'INPUT...'", "count --help")
+    check_error(call("cuont"), 2, "No such command 'cuont'")
+    check_error(call("count", corpus), 2, "Missing option '--output'")
+    check_error(call("count", corpus, "--output", output, "--pretokenizer", "gpt3"), 2, "unknown pre-tokenizer 'gpt3'", "wordpunct")
+    check_error(call("count", corpus, "--output", output, "--text-column", "body"), 2, "'body'", "id", "text")
+    check_error(call("train", corpus, "--output", output), 2, "give either a vocabulary size or a number of merges")
+    check_error(call("train", corpus, "--output", output, "--merges", "1", "--vocab-size", "9"), 2, "give either")
+    check_error(call("train", corpus, "--output", output, "--merges", "1", "--special", "a", "--special", "a"), 2, "must differ")
+    check_error(call("encode", corpus, "--tokenizer", trained / "tokenizer.json", "--output", trained / "tokens"), 2, "--overwrite")
+    check_error(call("count", corpus, "--output", trained / "counts"), 2, "--overwrite")
+    check_error(call("train", trained / "counts", "--pretokenizer", "wordpunct", "--merges", "1", "--output", output), 2, "'gpt2'")
+    check_error(call("encode", corpus, "--tokenizer", trained / "tokenizer.json", "--pretokenizer", "none", "--output", output), 2, "No such option")
+    check_error(call("decode", "--tokenizer", trained / "tokenizer.json", "x1"), 2, "'x1' is no token id")
+    check_error(call("decode", "--tokenizer", trained / "tokenizer.json", "999"), 2, "id 999 is not in the vocabulary")
+    check_error(call("count", corpus, "--output", output, "--", "--nonsense=1"), 2, "nonsense")
+    assert not output.exists()
+
+
+def test_data_errors(trained: Path, tmp_path: Path) -> None:
+    output = tmp_path / "o"
+    check_error(call("count", tmp_path / "absent.txt", "--output", output), 3, "absent.txt")
+    (tmp_path / "bad.json").write_text("{")
+    check_error(call("tokenize", "--tokenizer", tmp_path / "bad.json", "x"), 3, "bad.json: not JSON", "line 1")
+    (tmp_path / "bad.parquet").write_text("no parquet")
+    check_error(call("count", tmp_path / "bad.parquet", "--output", output), 3, "bad.parquet")
+    (tmp_path / "empty.txt").write_text("\n\n\n")
+    check_error(call("train", tmp_path / "empty.txt", "--merges", "5", "--output", output), 3, "nothing to train on")
+    (tmp_path / "void.txt").write_text("")
+    check_error(call("train", tmp_path / "void.txt", "--merges", "5", "--output", output), 3, "nothing to train on")
+    (tmp_path / "raw.txt").write_bytes(b"ok\n\xff\n")
+    words = ("count", tmp_path / "raw.txt", "--output", output)
+    check_error(call(*words, "--invalid-utf8", "error"), 3, "raw.txt", "row 1", "--invalid-utf8")
+    check_error(call(*words, "--max-rejects", "0"), 3, "1 of 2 records")
+    assert call(*words, "--invalid-utf8", "replace").exit_code == 0
+
+
+def test_empty_corpus_can_be_encoded(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "void.txt").write_text("")
+    result = call("encode", tmp_path / "void.txt", "--tokenizer", trained / "tokenizer.json", "--output", tmp_path / "o")
+    assert result.exit_code == 0
+    assert json.loads((tmp_path / "o" / "manifest.json").read_text())["files"][0]["documents"] == 0
+
+
+def test_small_vocabulary_fails_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "abc.txt").write_text("a b c d e f g h i j k l m n o p q r s t u v w x y z\n")
+    words = ("train", tmp_path / "abc.txt", "--pretokenizer", "wordpunct", "--output", tmp_path / "t.json")
+    check_error(call(*words, "--model", "char-bpe", "--vocab-size", "10"), 2, "at least 27")
+    check_error(call(*words, "--model", "byte-bpe", "--vocab-size", "10", "--special", "<s>"), 2, "at least 257")
+    assert not (tmp_path / "t.json").exists()
+
+
+def test_early_stop_is_said_and_strict_fails(tmp_path: Path) -> None:
+    (tmp_path / "cat.txt").write_text("the cat sat\n" * 10)
+    words = ("train", tmp_path / "cat.txt", "--model", "char-bpe", "--pretokenizer", "wordpunct", "--vocab-size", "100")
+    result = call(*words, "--output", tmp_path / "t.json")
+    assert result.exit_code == 0 and "fewer than asked for" in result.stdout and "vocabulary 14" in result.stdout
+    check_error(call(*words, "--strict", "--output", tmp_path / "s.json"), 2, "vocabulary 14")
+
+
+def test_counts_made_elsewhere(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    words = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
+    pq.write_table(pa.table({"word": list(words), "count": list(words.values())}), tmp_path / "counts.parquet")
+    (tmp_path / "text.txt").write_text("".join(f"{word}\n" * count for word, count in words.items()))
+    options = ("--model", "char-bpe", "--pretokenizer", "wordpunct", "--ties", "first-seen", "--merges", "3")
+    assert call("train", tmp_path / "counts.parquet", *options, "--output", tmp_path / "a.json").exit_code == 0
+    assert call("train", tmp_path / "text.txt", *options, "--output", tmp_path / "b.json").exit_code == 0
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    assert json.loads((tmp_path / "a.json").read_text())["merge_rules"] == [["e", "s"], ["es", "t"], ["l", "o"]]
+    check_error(call("train", tmp_path / "counts.parquet", "--merges", "3", "--output", tmp_path / "c.json"), 2, "give --pretokenizer")
+
+
+CONFIG = """
+input: {{inputs: ["{folder}/corpus.jsonl"]}}
+train: {{model: byte-bpe, pretokenizer: gpt2, vocab_size: 300}}
+output: {{folder: "{output}"}}
+"""
+
+
+def test_build_makes_everything(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIG.format(folder=trained, output=tmp_path / "out"))
+    result = call("build", tmp_path / "c.yaml")
+    assert result.exit_code == 0, result.output
+    for part in ("read     80 documents", "learned  44 merge rules", "encoded  80 documents", "sample   corpus.jsonl:", "next     datasets"):
+        assert part in result.stdout
+    assert (tmp_path / "out" / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
+    assert (tmp_path / "out" / "tokens" / "manifest.json").read_bytes() == (trained / "tokens" / "manifest.json").read_bytes()
+    check_error(call("build", tmp_path / "c.yaml"), 2, "--overwrite")
+    assert call("build", tmp_path / "c.yaml", "--overwrite", "--quiet").output == ""
+    (tmp_path / "c.yaml").write_text("input: {inputs: [a], lmit: 3}\n")
+    result = call("build", tmp_path / "c.yaml")
+    assert result.exit_code == 2 and "did you mean limit?" in result.stderr
+
+
+def test_unexpected_failure_is_one_line(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipeline import texts
+
+    def break_down(*_: object) -> None:
+        raise ValueError("oh")
+
+    monkeypatch.setattr(texts, "tokenize_texts", break_down)
+    check_error(call("tokenize", "--tokenizer", trained / "tokenizer.json", "x"), 1, "unexpected ValueError: oh", "TOKENMILL_DEBUG=1")
+
+
+def start(*words: str | Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pipeline.cli", *map(str, words)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_help_needs_neither_beam_nor_numba() -> None:
+    code = "import sys; from pipeline import cli; sys.argv[1:] = ['--help']\ntry: cli.main()\nexcept SystemExit: pass\n"
+    code += "print(sorted({'apache_beam', 'numba', 'numpy', 'pyarrow', 'pydantic', 'rich', 'datasets'} & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]" and "Exit codes: 0 done" in result.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.jit
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_interrupt_ends_with_130_and_publishes_nothing(trained: Path, tmp_path: Path, workers: str) -> None:
+    write_jsonl(tmp_path / "big.jsonl", make_texts(30_000))
+    output = tmp_path / "tokens"
+    options = ("--tokenizer", trained / "tokenizer.json", "--output", output, "--workers", workers, "--split-mb", "0.05")
+    process = start("encode", tmp_path / "big.jsonl", *options)
+    deadline = time.monotonic() + 60
+    while not list(output.glob("part-*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130 and "interrupted" in stderr and "Traceback" not in stderr
+    assert not (output / "manifest.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.jit
+def test_killed_worker_is_named_and_running_again_finishes(trained: Path, tmp_path: Path) -> None:
+    import psutil
+
+    write_jsonl(tmp_path / "big.jsonl", make_texts(30_000))
+    output = tmp_path / "tokens"
+    options = ("--tokenizer", trained / "tokenizer.json", "--output", output, "--workers", "2", "--split-mb", "0.05")
+    process = start("encode", tmp_path / "big.jsonl", *options)
+    deadline = time.monotonic() + 60
+    while not list(output.glob("part-*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    victim = psutil.Process(process.pid).children(recursive=True)[-1]
+    os.kill(victim.pid, signal.SIGKILL)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1 and f"worker process {victim.pid}" in stderr and "SIGKILL" in stderr and "Traceback" not in stderr
+    assert not (output / "manifest.json").exists() and not list(output.glob("part-*.parquet"))
+    assert start("encode", tmp_path / "big.jsonl", *options).wait(timeout=120) == 0
+    assert json.loads((output / "manifest.json").read_text())["totals"]["documents"] == 30_000
