@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.portable import portable_args
+
+__all__ = ["portable_args"]
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 JIT_DISABLED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 

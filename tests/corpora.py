@@ -8,7 +8,29 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-_SYLLABLES = "re do ma king ing er ers the an is to be or not low new wid est ést 你 好 世界 нет да ありがとう مرحبا 😀 ' - 12 345 . , ?".split()
+_LATIN = [
+    "re",
+    "do",
+    "ma",
+    "king",
+    "ing",
+    "er",
+    "ers",
+    "the",
+    "an",
+    "is",
+    "to",
+    "be",
+    "or",
+    "not",
+    "low",
+    "new",
+    "wid",
+    "est",
+    "ést",
+]
+_OTHERS = ["你", "好", "世界", "нет", "да", "ありがとう", "مرحبا", "😀", "'", "-", "12", "345", ".", ",", "?"]
+_SYLLABLES = _LATIN + _OTHERS
 
 
 def make_texts(documents: int, *, seed: int = 1, words: int = 30) -> list[str]:

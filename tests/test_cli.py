@@ -49,9 +49,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_summaries_say_what_happened_and_what_is_next(trained: Path, tmp_path: Path) -> None:
     counted = call("count", trained / "corpus.jsonl", "--output", tmp_path / "counts")
-    assert "read     80 documents" in counted.stdout and "4 documents are empty" in counted.stdout and "distinct" in counted.stdout
+    assert (
+        "read     80 documents" in counted.stdout and "4 documents are empty" in counted.stdout and "distinct" in counted.stdout
+    )
     learned = call("train", tmp_path / "counts", "--merges", "20", "--output", tmp_path / "t.json")
-    assert "20 merge rules on an alphabet of 256: vocabulary 276" in learned.stdout and "next     tokenmill tokenize" in learned.stdout
+    assert (
+        "20 merge rules on an alphabet of 256: vocabulary 276" in learned.stdout
+        and "next     tokenmill tokenize" in learned.stdout
+    )
     encoded = call("encode", trained / "corpus.jsonl", "--tokenizer", tmp_path / "t.json", "--output", tmp_path / "tokens")
     assert "encoded  80 documents into" in encoded.stdout and "has 276 rows" in encoded.stdout
     assert "encode: 1/1 splits, 80 documents" in encoded.stderr
@@ -99,15 +104,25 @@ def test_usage_errors(trained: Path, tmp_path: Path) -> None:
     check_error(call("count"), 2, "Missing argument 'INPUT...'", "count --help")
     check_error(call("cuont"), 2, "No such command 'cuont'")
     check_error(call("count", corpus), 2, "Missing option '--output'")
-    check_error(call("count", corpus, "--output", output, "--pretokenizer", "gpt3"), 2, "unknown pre-tokenizer 'gpt3'", "wordpunct")
+    check_error(
+        call("count", corpus, "--output", output, "--pretokenizer", "gpt3"), 2, "unknown pre-tokenizer 'gpt3'", "wordpunct"
+    )
     check_error(call("count", corpus, "--output", output, "--text-column", "body"), 2, "'body'", "id", "text")
     check_error(call("train", corpus, "--output", output), 2, "give either a vocabulary size or a number of merges")
     check_error(call("train", corpus, "--output", output, "--merges", "1", "--vocab-size", "9"), 2, "give either")
     check_error(call("train", corpus, "--output", output, "--merges", "1", "--special", "a", "--special", "a"), 2, "must differ")
-    check_error(call("encode", corpus, "--tokenizer", trained / "tokenizer.json", "--output", trained / "tokens"), 2, "--overwrite")
+    check_error(
+        call("encode", corpus, "--tokenizer", trained / "tokenizer.json", "--output", trained / "tokens"), 2, "--overwrite"
+    )
     check_error(call("count", corpus, "--output", trained / "counts"), 2, "--overwrite")
-    check_error(call("train", trained / "counts", "--pretokenizer", "wordpunct", "--merges", "1", "--output", output), 2, "'gpt2'")
-    check_error(call("encode", corpus, "--tokenizer", trained / "tokenizer.json", "--pretokenizer", "none", "--output", output), 2, "No such option")
+    check_error(
+        call("train", trained / "counts", "--pretokenizer", "wordpunct", "--merges", "1", "--output", output), 2, "'gpt2'"
+    )
+    check_error(
+        call("encode", corpus, "--tokenizer", trained / "tokenizer.json", "--pretokenizer", "none", "--output", output),
+        2,
+        "No such option",
+    )
     check_error(call("decode", "--tokenizer", trained / "tokenizer.json", "x1"), 2, "'x1' is no token id")
     check_error(call("decode", "--tokenizer", trained / "tokenizer.json", "999"), 2, "id 999 is not in the vocabulary")
     check_error(call("count", corpus, "--output", output, "--", "--nonsense=1"), 2, "nonsense")
@@ -167,7 +182,9 @@ def test_counts_made_elsewhere(tmp_path: Path) -> None:
     assert call("train", tmp_path / "text.txt", *options, "--output", tmp_path / "b.json").exit_code == 0
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     assert json.loads((tmp_path / "a.json").read_text())["merge_rules"] == [["e", "s"], ["es", "t"], ["l", "o"]]
-    check_error(call("train", tmp_path / "counts.parquet", "--merges", "3", "--output", tmp_path / "c.json"), 2, "give --pretokenizer")
+    check_error(
+        call("train", tmp_path / "counts.parquet", "--merges", "3", "--output", tmp_path / "c.json"), 2, "give --pretokenizer"
+    )
 
 
 CONFIG = """
@@ -181,7 +198,13 @@ def test_build_makes_everything(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(CONFIG.format(folder=trained, output=tmp_path / "out"))
     result = call("build", tmp_path / "c.yaml")
     assert result.exit_code == 0, result.output
-    for part in ("read     80 documents", "learned  44 merge rules", "encoded  80 documents", "sample   corpus.jsonl:", "next     datasets"):
+    for part in (
+        "read     80 documents",
+        "learned  44 merge rules",
+        "encoded  80 documents",
+        "sample   corpus.jsonl:",
+        "next     datasets",
+    ):
         assert part in result.stdout
     assert (tmp_path / "out" / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
     assert (tmp_path / "out" / "tokens" / "manifest.json").read_bytes() == (trained / "tokens" / "manifest.json").read_bytes()
@@ -199,7 +222,9 @@ def test_unexpected_failure_is_one_line(trained: Path, monkeypatch: pytest.Monke
         raise ValueError("oh")
 
     monkeypatch.setattr(texts, "tokenize_texts", break_down)
-    check_error(call("tokenize", "--tokenizer", trained / "tokenizer.json", "x"), 1, "unexpected ValueError: oh", "TOKENMILL_DEBUG=1")
+    check_error(
+        call("tokenize", "--tokenizer", trained / "tokenizer.json", "x"), 1, "unexpected ValueError: oh", "TOKENMILL_DEBUG=1"
+    )
 
 
 def start(*words: str | Path) -> subprocess.Popen[str]:
@@ -246,7 +271,9 @@ def test_killed_worker_is_named_and_running_again_finishes(trained: Path, tmp_pa
     victim = psutil.Process(process.pid).children(recursive=True)[-1]
     os.kill(victim.pid, signal.SIGKILL)
     _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 1 and f"worker process {victim.pid}" in stderr and "SIGKILL" in stderr and "Traceback" not in stderr
+    assert (
+        process.returncode == 1 and f"worker process {victim.pid}" in stderr and "SIGKILL" in stderr and "Traceback" not in stderr
+    )
     assert not (output / "manifest.json").exists() and not list(output.glob("part-*.parquet"))
     assert start("encode", tmp_path / "big.jsonl", *options).wait(timeout=120) == 0
     assert json.loads((output / "manifest.json").read_text())["totals"]["documents"] == 30_000

@@ -63,6 +63,17 @@ def test_worker_processes_change_no_byte(corpus_folder: Path, expected: dict[str
     assert run_everything(make_corpus(corpus_folder), tmp_path, workers=workers) == expected
 
 
+@pytest.mark.slow
+@pytest.mark.jit
+def test_portable_runner_changes_no_byte(
+    corpus_folder: Path,
+    expected: dict[str, str],
+    tmp_path: Path,
+    portable_args: list[str],
+) -> None:
+    assert run_everything(make_corpus(corpus_folder), tmp_path, beam_args=tuple(portable_args)) == expected
+
+
 def test_split_size_changes_shard_boundaries_alone(corpus_folder: Path, expected: dict[str, str], tmp_path: Path) -> None:
     hashes = run_everything(replace(make_corpus(corpus_folder), split_bytes=1 << 25), tmp_path)
     for name in ("counts/manifest.json", "counts/part-00000-of-00001.parquet", "tokenizer.json"):
