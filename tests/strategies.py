@@ -24,7 +24,15 @@ NASTY_FRAGMENTS = (
 #: Bytes that are no UTF-8: stray and truncated forms, overlong forms, surrogates, code points above 10FFFF.
 BAD_BYTES = (
     *(b"\xff", b"\x80", b"\xbf\xbf", b"\xc3", b"\xe2\x80", b"\xf0\x9f", b"\xf0\x9f\x98"),
-    *(b"\xc0\xaf", b"\xc1\xbf", b"\xe0\x80\x80", b"\xf0\x80\x80\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80"),
+    *(
+        b"\xc0\xaf",
+        b"\xc1\xbf",
+        b"\xe0\x80\x80",
+        b"\xf0\x80\x80\x80",
+        b"\xed\xa0\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xf8\x88\x80\x80\x80",
+    ),
 )
 
 

@@ -41,8 +41,8 @@ _MARKED_BYTES_PER_WORD = 8
 class Block(NamedTuple):
     """Some words in the order of the corpus, and the documents that end among them.
 
-    Word i is text[word_ends[i - 1] : word_ends[i]], the first one begins at `first`; the k-th document that ends in this block ends
-    behind its doc_words[k]-th word. A document may reach over many blocks. All arrays are read-only views of scratch memory,
+    Word i is text[word_ends[i - 1] : word_ends[i]], the first one begins at `first`; the k-th document that ends in this block
+    ends behind its doc_words[k]-th word. A document may reach over many blocks. All arrays are read-only views of scratch memory,
     valid until the next block is asked for (`text` is the caller's own where the words tile it).
     """
 
@@ -128,8 +128,8 @@ class WordScanner:
     def blocks(self, text: np.ndarray, doc_ends: np.ndarray) -> Iterator[Block]:
         """The words of a batch of documents, block by block.
 
-        `text` is uint8[n], the UTF-8 of all documents end to end; `doc_ends` int64[d], where each ends, ascending, the last one n.
-        Invalid UTF-8 is let through: a bad byte is a character of no class. Raises UsageError when the arrays are not of this form.
+        `text` is uint8[n], the UTF-8 of all documents end to end; `doc_ends` int64[d], where each ends, ascending, the last at n.
+        Invalid UTF-8 is let through: a bad byte is a character of no class. Raises UsageError for arrays of another form.
 
         For `a b` and `c` under gpt2: one block, word_ends 1, 3, 4 and doc_words 2, 3.
         """
@@ -164,8 +164,8 @@ def _encode(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         raise InvalidTextError(
-            f"the text holds the lone surrogate U+{ord(text[error.start]):04X} at character {error.start}, which UTF-8 cannot hold; "
-            "replace it with U+FFFD"
+            f"the text holds the lone surrogate U+{ord(text[error.start]):04X} at character {error.start}, "
+            "which UTF-8 cannot hold; replace it with U+FFFD"
         ) from None
 
 

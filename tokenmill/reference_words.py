@@ -34,6 +34,7 @@ def words_gpt2(text: str) -> list[str]:
     return regex.findall(GPT2_PATTERN, text)
 
 
-def words_wordpunct(text: str) -> list[str]:
-    """Runs of word characters, punctuation alone, `Ġ` for whitespace before: `Hi, I'm here.` gives `Hi`, `,`, `ĠI'm`, `Ġhere`, `.`"""
-    return [MARKER * text[: match.start()][-1:].isspace() + match.group() for match in re.finditer(WORDPUNCT_PATTERN, text)]
+def words_wordpunct(text: str, *, marker: str = MARKER) -> list[str]:
+    """Runs of word characters, punctuation alone, a marker for whitespace before: `Hi, I'm` gives `Hi`, `,`, `ĠI'm`."""
+    matches = re.finditer(WORDPUNCT_PATTERN, text)
+    return [marker * text[match.start() - 1 : match.start()].isspace() + match.group() for match in matches]

@@ -1,7 +1,7 @@
 """The machine instructions that NumPy arrays do not offer: unaligned 64-bit loads, bit counts, and 64 bytes compared or copied at
 once.
 
-Each comes twice: as a numba intrinsic (a few instructions, no bounds check, no call) and as a plain Python twin with the same name
+Each comes twice: as a numba intrinsic (a few instructions, no bounds check, no call) and as a plain Python twin of the same name
 that stands in when JIT is off. Positions are the caller's duty: eight bytes (or 64) must lie behind them in the buffer.
 """
 
@@ -15,7 +15,7 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-if config.DISABLE_JIT:
+if config.DISABLE_JIT:  # type: ignore[attr-defined]
 
     def load_u64(buffer: np.ndarray, position: int) -> np.uint64:
         """Eight bytes from `position` on as a little-endian number: the bytes `01 02 00 00 00 00 00 00` give 0x0201."""
@@ -25,14 +25,14 @@ if config.DISABLE_JIT:
         """Copy source[start : start + 64] to target[at : at + 64]."""
         target[at : at + 64] = source[start : start + 64]
 
-    def count_trailing_zeros(value: np.uint64) -> np.int64:
+    def count_trailing_zeros(value: np.uint64) -> int:
         """How many zero bits lie below the lowest set bit of a 64-bit number: 0b1000 gives 3, 0 gives 64."""
         number = int(value)
-        return np.int64((number & -number).bit_length() - 1 if number else 64)
+        return (number & -number).bit_length() - 1 if number else 64
 
-    def count_ones(value: np.uint64) -> np.int64:
+    def count_ones(value: np.uint64) -> int:
         """How many bits of a 64-bit number are set: 0b1011 gives 3."""
-        return np.int64(int(value).bit_count())
+        return int(value).bit_count()
 
     def mark_bytes_between(buffer: np.ndarray, position: int, low: int, high: int) -> np.uint64:
         """Bit i tells whether low <= buffer[position + i] <= high, of 64 bytes: `a1b...` with 0x30, 0x39 gives 0b010..."""
@@ -40,12 +40,11 @@ if config.DISABLE_JIT:
         return np.uint64(np.packbits((block >= low) & (block <= high), bitorder="little").view("<u8")[0])
 
 else:
-
     _U64 = cgutils.ir.IntType(64)
     _BYTES_64 = cgutils.ir.VectorType(cgutils.ir.IntType(8), 64)
 
     def _point_at(context: Any, builder: Any, array_type: Any, arguments: Any, kind: Any) -> Any:
-        """LLVM pointer to the bytes at arguments[1] (position) of arguments[0] (uint8 array), typed as a pointer to one `kind`."""
+        """LLVM pointer to the bytes at position arguments[1] of the uint8 array arguments[0], as a pointer to one `kind`."""
         array = context.make_array(array_type)(context, builder, arguments[0])
         return builder.bitcast(builder.gep(array.data, [arguments[1]]), kind.as_pointer())
 

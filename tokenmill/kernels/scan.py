@@ -42,29 +42,39 @@ _ZERO = np.int64(0)
 
 
 @njit(cache=True, nogil=True)
-def _tile_document(text, position, end, classes, letter, number, word_ends, words):  # type: ignore[no-untyped-def]
-    """Write the words of one document from `position` on; returns (position, words) behind them, before `end` if word_ends is full."""
+def _tile_document(
+    text: np.ndarray, position: int, end: int, classes: np.ndarray, kinds: tuple[int, int], word_ends: np.ndarray, words: int
+) -> tuple[int, int]:
+    """Write the words of a document from `position` on; returns (position, words) behind them, short of `end` if room ends."""
     while position < end and words < word_ends.size:
         starts, at_end = np.uint64(0), False
         if position + BLOCK_BYTES <= text.size and words + BLOCK_BYTES < word_ends.size:
-            starts, at_end = mark_lossless_starts(text, position, end, classes, letter, number)
+            starts, at_end = mark_lossless_starts(text, position, end, classes, kinds)
             words = write_word_ends(starts, position, word_ends, words)
         if starts and not at_end:
             position = word_ends[words - 1]
             continue
-        position = end if at_end else end_of_lossless_word(text, position, end, classes, letter, number)
+        position = end if at_end else end_of_lossless_word(text, position, end, classes, kinds)
         word_ends[words] = position
         words += 1
     return position, words
 
 
 @njit(cache=True, nogil=True)
-def _tile_documents(text, doc_ends, classes, letter, number, cursor, word_ends, doc_words):  # type: ignore[no-untyped-def]
-    """The scan of the lossless rules; `letter` and `number` are the classes that the rule tells apart."""
+def _tile_documents(
+    text: np.ndarray,
+    doc_ends: np.ndarray,
+    classes: np.ndarray,
+    kinds: tuple[int, int],
+    cursor: np.ndarray,
+    word_ends: np.ndarray,
+    doc_words: np.ndarray,
+) -> tuple[int, int]:
+    """The scan of the lossless rules; `kinds` as in `end_of_lossless_word`."""
     document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
     while document < doc_ends.size and documents < doc_words.size:
         end = doc_ends[document]
-        position, words = _tile_document(text, position, end, classes, letter, number, word_ends, words)
+        position, words = _tile_document(text, position, end, classes, kinds, word_ends, words)
         if position < end:
             break
         doc_words[documents] = words
@@ -74,22 +84,46 @@ def _tile_documents(text, doc_ends, classes, letter, number, cursor, word_ends, 
 
 
 @njit(cache=True, nogil=True)
-def scan_gpt2(text, doc_ends, classes, cursor, word_ends, doc_words, marked):  # type: ignore[no-untyped-def]
+def scan_gpt2(
+    text: np.ndarray,
+    doc_ends: np.ndarray,
+    classes: np.ndarray,
+    cursor: np.ndarray,
+    word_ends: np.ndarray,
+    doc_words: np.ndarray,
+    marked: np.ndarray,
+) -> tuple[int, int]:
     """Words of the GPT-2 pattern, which tile the text: `Hi, I'm` gives the ends 2, 3, 5, 7.
 
     `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+`
     """
-    return _tile_documents(text, doc_ends, classes, LETTER, NUMBER, cursor, word_ends, doc_words)
+    return _tile_documents(text, doc_ends, classes, (LETTER, NUMBER), cursor, word_ends, doc_words)
 
 
 @njit(cache=True, nogil=True)
-def scan_whitespace(text, doc_ends, classes, cursor, word_ends, doc_words, marked):  # type: ignore[no-untyped-def]
+def scan_whitespace(
+    text: np.ndarray,
+    doc_ends: np.ndarray,
+    classes: np.ndarray,
+    cursor: np.ndarray,
+    word_ends: np.ndarray,
+    doc_words: np.ndarray,
+    marked: np.ndarray,
+) -> tuple[int, int]:
     """Words of ` ?\\S+|\\s+(?!\\S)|\\s+`, which tile the text: `Hi, I'm` gives the ends 3, 7."""
-    return _tile_documents(text, doc_ends, classes, NO_CLASS, NO_CLASS, cursor, word_ends, doc_words)
+    return _tile_documents(text, doc_ends, classes, (NO_CLASS, NO_CLASS), cursor, word_ends, doc_words)
 
 
 @njit(cache=True, nogil=True)
-def scan_none(text, doc_ends, classes, cursor, word_ends, doc_words, marked):  # type: ignore[no-untyped-def]
+def scan_none(
+    text: np.ndarray,
+    doc_ends: np.ndarray,
+    classes: np.ndarray,
+    cursor: np.ndarray,
+    word_ends: np.ndarray,
+    doc_words: np.ndarray,
+    marked: np.ndarray,
+) -> tuple[int, int]:
     """Each document is one word: `Hi, I'm` gives the end 7."""
     document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
     while document < doc_ends.size and documents < doc_words.size:
@@ -104,8 +138,10 @@ def scan_none(text, doc_ends, classes, cursor, word_ends, doc_words, marked):  #
     return words, documents
 
 
-@njit(cache=True, nogil=True)
-def _mark_block(text, position, end, classes, word_ends, words, marked):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, forceinline=True)
+def _mark_block(
+    text: np.ndarray, position: int, end: int, classes: np.ndarray, word_ends: np.ndarray, words: int, marked: np.ndarray
+) -> tuple[int, int]:
     """Write the certain words of one block to `marked`; returns (position, words) behind them, unchanged if there are none."""
     starts, dropped, replaced, at_end = mark_wordpunct_starts(text, position, end, classes)
     if dropped & np.uint64(1):
@@ -122,8 +158,10 @@ def _mark_block(text, position, end, classes, word_ends, words, marked):  # type
 
 
 @njit(cache=True, nogil=True)
-def _mark_word(text, position, end, classes, word_ends, words, marked):  # type: ignore[no-untyped-def]
-    """Write one word to `marked`; returns (position, words) behind it, unchanged if it finds no room, (end, words) if none is left."""
+def _mark_word(
+    text: np.ndarray, position: int, end: int, classes: np.ndarray, word_ends: np.ndarray, words: int, marked: np.ndarray
+) -> tuple[int, int]:
+    """Write one word to `marked`; returns (position, words) behind it, unchanged without room, at `end` without a word."""
     start = end_of_run(text, position, end, classes, RE_SPACE, True)
     if start >= end:
         return end, words
@@ -139,7 +177,10 @@ def _mark_word(text, position, end, classes, word_ends, words, marked):  # type:
 
 
 @njit(cache=True, nogil=True)
-def _mark_document(text, position, end, classes, word_ends, words, marked):  # type: ignore[no-untyped-def]
+def _mark_document(
+    text: np.ndarray, position: int, end: int, classes: np.ndarray, word_ends: np.ndarray, words: int, marked: np.ndarray
+) -> tuple[int, int]:
+    """`_tile_document` for wordpunct; room is room in `marked` too."""
     last_block = text.size - 2 * BLOCK_BYTES
     while position < end:
         before = position
@@ -154,11 +195,19 @@ def _mark_document(text, position, end, classes, word_ends, words, marked):  # t
 
 
 @njit(cache=True, nogil=True)
-def scan_wordpunct(text, doc_ends, classes, cursor, word_ends, doc_words, marked):  # type: ignore[no-untyped-def]
+def scan_wordpunct(
+    text: np.ndarray,
+    doc_ends: np.ndarray,
+    classes: np.ndarray,
+    cursor: np.ndarray,
+    word_ends: np.ndarray,
+    doc_words: np.ndarray,
+    marked: np.ndarray,
+) -> tuple[int, int]:
     """Words of `\\w+(?:'\\w+)?|[^\\w\\s]`, written to `marked` with a space before each that follows whitespace.
 
-    The text `Hi,  I'm` gives `marked` `Hi, I'm` and the ends 2, 3, 7. The words of a text are never longer than the text. A call that
-    completes nothing and writes no word wants a larger `marked`: the next word does not fit.
+    The text `Hi,  I'm` gives `marked` `Hi, I'm` and the ends 2, 3, 7. The words of a text are never longer than the text. A call
+    that completes nothing and writes no word wants a larger `marked`: the next word does not fit.
     """
     document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
     while document < doc_ends.size and documents < doc_words.size:

@@ -1,7 +1,7 @@
 """What the scanners do one character at a time: read it, find the end of a run, find the end of one word of each rule.
 
-Positions are byte positions in `text` (uint8[n], C-contiguous); a document ends at `end` and nothing is read as part of a character
-beyond it. Invalid UTF-8 is safe: a byte that begins no character is one character of no class (what Python's `surrogateescape`
+Positions are byte positions in `text` (uint8[n], C-contiguous); a document ends at `end` and nothing beyond it is read as part of
+a character. Invalid UTF-8 is safe: a byte that begins no character is one character of no class (what Python's `surrogateescape`
 does), so a scanner always moves on and never loses a byte. `classes` is the class table, uint16[0x110000].
 """
 
@@ -93,7 +93,7 @@ def contraction_length(text: np.ndarray, position: int, end: int) -> int:
     if position + 1 >= end or text[position] != _APOSTROPHE:
         return 0
     first = text[position + 1]
-    if first == _S or first == _T or first == _M or first == _D:
+    if first in (_S, _T, _M, _D):
         return 2
     second = text[position + 2] if position + 2 < end else np.uint8(0)
     full = (first == _R and second == _E) or (first == _V and second == _E) or (first == _L and second == _L)
@@ -101,11 +101,13 @@ def contraction_length(text: np.ndarray, position: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def end_of_lossless_word(text: np.ndarray, position: int, end: int, classes: np.ndarray, letter: int, number: int) -> int:
-    """End of the word at `position` by the GPT-2 pattern, or by ` ?\\S+|\\s+(?!\\S)|\\s+` if letters and numbers are no classes.
+def end_of_lossless_word(text: np.ndarray, position: int, end: int, classes: np.ndarray, kinds: tuple[int, int]) -> int:
+    """End of the word at `position` by the GPT-2 pattern, or by ` ?\\S+|\\s+(?!\\S)|\\s+`, which knows no letters and numbers.
 
-    `letter` and `number` are LETTER and NUMBER, or both NO_CLASS. ` 12a` gives 3 and 4, `'so` gives 2 and 3.
+    `kinds` are the classes that words are made of: (LETTER, NUMBER), or (NO_CLASS, NO_CLASS). ` 12a` gives 3 (or 4), `'so` 2
+    (or 3).
     """
+    letter, number = kinds
     contraction = contraction_length(text, position, end) if letter else 0
     if contraction:
         return position + contraction

@@ -1,8 +1,8 @@
 """What the scanners know about a character: one bit per class, 16 bits per code point in one flat table.
 
 `tokenmill/data/build_class_table.py` bakes the table; the kernels read it as `classes[code_point] & LETTER`. The two `RE_` bits
-are what Python's `re` means by `\\w` and `\\s`, which differs from the Unicode properties of nearly the same name. Five bits are free.
-They are int64, not int: numba compiles a kernel anew for each literal int that it is called with.
+are what Python's `re` means by `\\w` and `\\s`, which differs from the Unicode properties of nearly the same name. Five bits are
+free. They are int64, not int: numba compiles a kernel anew for each literal int that it is called with.
 """
 
 from __future__ import annotations
