@@ -217,9 +217,9 @@ class _Encoder:
         return found
 
     def _make_room(self, text_bytes: int) -> None:
-        """Room for one id a byte, and a cache that can still learn."""
-        if self._ids.size < text_bytes:
-            self._ids = np.empty(text_bytes, np.int32)
+        """Room for one id a byte (and one that the kernel may write in vain), and a cache that can still learn."""
+        if self._ids.size <= text_bytes:
+            self._ids = np.empty(text_bytes + 1, np.int32)
         fill, entries = self._cache.table.fill, self._cache.table.entries
         nearly_full = 2 * fill[tables.ENTRIES_USED] > 0.9 * entries.shape[0]
         if (

@@ -40,7 +40,8 @@ class BpeTables(NamedTuple):
 
 
 class EncodeCache(NamedTuple):
-    """Words that were encoded before. VALUE of an entry is the token id itself when it is one token, else the place in `ids`."""
+    """Words that were encoded before. VALUE of an entry holds the ids themselves, low and high half, when they are one
+    or two, else their place in `ids`. TAG's payload says how many they are."""
 
     table: WordTable
     ids: np.ndarray  # int32[m]
@@ -247,8 +248,8 @@ def remember_word(cache, slot, key, text, start, end, ids):
         return
     add_word(table, slot, key, text, start, end)
     table.entries[slot, TAG] |= np.uint64(ids.size) << PAYLOAD_SHIFT
-    if ids.size == 1:
-        table.entries[slot, VALUE] = np.uint64(np.int64(ids[0]) & LOW_32)
+    if ids.size <= 2:
+        table.entries[slot, VALUE] = np.uint64((np.int64(ids[-1]) & LOW_32) << 32 | (np.int64(ids[0]) & LOW_32))
         return
     table.entries[slot, VALUE] = np.uint64(place)
     cache.ids[place : place + ids.size] = ids
@@ -259,29 +260,34 @@ def remember_word(cache, slot, key, text, start, end, ids):
 def encode_words(tables, cache, text, starts_at, word_ends, ids, used):
     """Encode words that lie end to end in `text` from `starts_at` on; returns how many `ids` stand then.
 
-    `text`: uint8[n]; `word_ends`: int64[w]; `ids`: int32[at least used + bytes of the words].
+    `text`: uint8[n]; `word_ends`: int64[w]; `ids`: int32[at least used + bytes of the words + 1].
     """
-    entries, start = cache.table.entries, starts_at
+    entries, arena, kept, start = cache.table.entries, cache.table.arena, cache.ids, starts_at
     for word in range(word_ends.size):
         end = word_ends[word]
         key = key_of_word(text, start, end)
-        slot = find_word(cache.table, key, text, start, end)
-        tag = entries[slot, TAG]
-        size = np.int64(tag >> PAYLOAD_SHIFT)
-        if size == 1:
-            ids[used] = np.int32(entries[slot, VALUE])
-            used += 1
-        elif tag != 0:
-            place = np.int64(entries[slot, VALUE])
+        slot = find_word(entries, arena, key, text, start, end)
+        size, value = np.int64(entries[slot, TAG] >> PAYLOAD_SHIFT), np.int64(entries[slot, VALUE])
+        if size > 2:
             for position in range(size):
-                ids[used + position] = cache.ids[place + position]
+                ids[used + position] = kept[value + position]
+            used += size
+        elif size > 0:  # both are written, one of them may not count: no branch on what cannot be predicted
+            ids[used], ids[used + 1] = np.int32(value & LOW_32), np.int32(value >> 32)
             used += size
         else:
-            before = used
-            used = encode_word(tables, text, start, end, ids, used)
-            if end - start <= CACHED_BYTES:
-                remember_word(cache, slot, key, text, start, end, ids[before:used])
+            used = encode_new_word(tables, cache, slot, key, text, start, end, ids, used)
         start = end
+    return used
+
+
+@njit(cache=True, nogil=True)
+def encode_new_word(tables, cache, slot, key, text, start, end, ids, used):
+    """Encode a word that the cache does not hold, and let the cache have it; returns the new `used`."""
+    before = used
+    used = encode_word(tables, text, start, end, ids, used)
+    if end - start <= CACHED_BYTES:
+        remember_word(cache, slot, key, text, start, end, ids[before:used])
     return used
 
 

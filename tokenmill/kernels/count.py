@@ -31,18 +31,26 @@ def count_words(table, text, starts_at, word_ends, first_word, ordinal):
     within the split. Returns the first word that was not counted (w when all were).
     """
     start = starts_at if first_word == 0 else word_ends[first_word - 1]
+    entries, arena = table.entries, table.arena
     for word in range(first_word, word_ends.size):
         end = word_ends[word]
         key = key_of_word(text, start, end)
-        slot = find_word(table, key, text, start, end)
-        if table.entries[slot, TAG] == 0:
-            if not has_room(table, end - start):
-                return word
-            add_word(table, slot, key, text, start, end)
-            table.entries[slot, TAG] |= np.uint64(ordinal + word) << PAYLOAD_SHIFT
-        table.entries[slot, VALUE] += np.uint64(1)
+        slot = find_word(entries, arena, key, text, start, end)
+        if entries[slot, TAG] == 0 and not add_new_word(table, slot, key, text, start, end, ordinal + word):
+            return word
+        entries[slot, VALUE] += np.uint64(1)
         start = end
     return word_ends.size
+
+
+@njit(cache=True, nogil=True)
+def add_new_word(table, slot, key, text, start, end, ordinal):
+    """Take a word into the table with count 0; False when there is no room. (A call of its own keeps the loop above small.)"""
+    if not has_room(table, end - start):
+        return False
+    add_word(table, slot, key, text, start, end)
+    table.entries[slot, TAG] |= np.uint64(ordinal) << PAYLOAD_SHIFT
+    return True
 
 
 @njit(cache=True, nogil=True)
