@@ -15,6 +15,7 @@ from tokenmill.kernels import merge as kernel
 from tokenmill.kernels import merge_state as layout
 from tokenmill.kernels import merge_tokens
 from tokenmill.kernels.merge_state import MergeState
+from tokenmill.kernels.tables import power_of_two
 
 RULES_PER_CALL = 256
 
@@ -95,7 +96,7 @@ def _prepare_state(words: WordSymbols, alphabet: int, products: int, forbidden: 
         positions=np.empty(2 * cells, np.int64),
         heap=np.empty((1 << 12, 3), np.int64),
         tokens=np.empty((tokens, merge_tokens.TOKEN_COLUMNS), np.int64),
-        token_table=np.full(_power_of_two(2 * tokens), -1, np.int64),
+        token_table=np.full(power_of_two(2 * tokens), -1, np.int64),
         forbidden=np.empty(0, np.int64),
         merges=np.empty((RULES_PER_CALL, 4), np.int64),
         counters=np.zeros(layout.COUNTERS, np.int64),
@@ -147,7 +148,7 @@ def _grow(state: MergeState, status: int) -> MergeState:
         positions = np.empty(2 * state.symbols.size + room, np.int64)
         state.counters[layout.POSITIONS_USED] = kernel.move_positions(state, positions)
         return state._replace(positions=positions)
-    pairs = _empty_pairs(_power_of_two(4 * (int(state.counters[layout.PAIRS_USED]) + room)))
+    pairs = _empty_pairs(power_of_two(4 * (int(state.counters[layout.PAIRS_USED]) + room)))
     state.counters[layout.PAIRS_USED] = kernel.move_pairs(state, pairs)
     return state._replace(pairs=pairs)
 
@@ -170,8 +171,3 @@ def _empty_pairs(capacity: int) -> np.ndarray:
     pairs = np.empty((capacity, 4), np.int64)
     pairs[:, layout.KEY] = layout.EMPTY
     return pairs
-
-
-def _power_of_two(least: int) -> int:
-    """`_power_of_two(5)` is 8."""
-    return 1 << max(4, (least - 1).bit_length())

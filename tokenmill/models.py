@@ -11,6 +11,7 @@ import numpy as np
 from tokenmill.alphabets import Alphabet, ByteAlphabet, CharacterAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import bpe
+from tokenmill.kernels.tables import power_of_two
 
 MODELS = ("byte-bpe", "char-bpe")
 MAX_ID = 2**31 - 2
@@ -77,7 +78,7 @@ class BpeModel:
         lefts = np.array([ids[left] for left, _ in self.merge_rules], np.int32)
         rights = np.array([ids[right] for _, right in self.merge_rules], np.int32)
         products = np.array([ids[left + right] for left, right in self.merge_rules], np.int32)
-        rules = np.full((1 << max(4, (2 * lefts.size).bit_length()), 2), bpe.EMPTY, np.int64)
+        rules = np.full((power_of_two(2 * lefts.size + 1), 2), bpe.EMPTY, np.int64)
         bpe.add_rules(rules, lefts, rights, products)
         return rules
 

@@ -13,6 +13,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ class Tokenizer:
 
         return native.dumps(self)
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """sha256 of `to_bytes()`: what shards and manifests name a tokenizer by."""
         return hashlib.sha256(self.to_bytes()).hexdigest()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tokenmill import schemas
-from tokenmill.arrow import large_strings, text_buffers, wrap_binary
+from tokenmill.arrow import large_strings, read_only, text_buffers, wrap_binary
 from tokenmill.errors import DataError
 from tokenmill.kernels import count as kernel
 from tokenmill.kernels import tables
@@ -87,10 +87,21 @@ class WordCounter:
 
 
 def combine_counts(parts: Iterable[pa.Table]) -> pa.Table:
-    """Add up tables: counts are summed, `first_seen` is the least. The order of rows is not defined."""
-    together = pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *parts])
-    grouped = together.group_by("word", use_threads=False).aggregate([("count", "sum"), ("first_seen", "min")])
-    return pa.table([grouped["word"], grouped["count_sum"], grouped["first_seen_min"]], schema=schemas.WORD_COUNTS)
+    """Add up tables: counts are summed, `first_seen` is the least. Rows are in the order in which words first come."""
+    rows = pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *parts])
+    text, ends = binary_buffers(rows["word"])
+    table = tables.allocate_table(ends.size, int(kernel.measure_long_words(ends)))
+    sums = kernel.WordSums(
+        data=np.empty(text.size, np.uint8),
+        offsets=np.zeros(ends.size + 1, np.int64),
+        counts=np.empty(ends.size, np.int64),
+        first_seen=np.empty(ends.size, np.int64),
+    )
+    counts, first_seen = (read_only(rows[name].to_numpy()) for name in ("count", "first_seen"))
+    distinct = kernel.add_up_words(table, text, ends, counts, first_seen, sums)
+    offsets = sums.offsets[: distinct + 1].copy()
+    words = wrap_binary(sums.data[: offsets[-1]].copy(), offsets)
+    return _build_table(words, sums.counts[:distinct].copy(), sums.first_seen[:distinct].copy())
 
 
 def sort_counts(counts: pa.Table) -> pa.Table:

@@ -123,7 +123,7 @@ def add_table(accumulator: pa.Table, table: pa.Table) -> pa.Table:
     together = pa.concat_tables([accumulator, table])
     combined = len(together["word"].chunk(0))
     if together.num_rows - combined > max(PENDING_ROWS, combined):
-        return combine_counts([together]).combine_chunks()
+        return combine_counts([together])
     return together
 
 

@@ -23,7 +23,8 @@ from transforms.journal import rename_file
 
 ROW_GROUP_TOKENS = 1 << 20
 ROW_GROUP_DOCUMENTS = 1 << 20
-COMPRESSION_LEVEL = 3
+#: Level 3 saves 7 % of the size and costs 20 % more time.
+COMPRESSION_LEVEL = 1
 
 
 class OutputFile(io.RawIOBase):

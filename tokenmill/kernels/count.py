@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from tokenmill.kernels.hashing import combine
 from tokenmill.kernels.tables import (
+    LENGTH_BYTES,
+    SHORT_BYTES,
     HIGH,
     KIND_MASK,
     LONG,
@@ -21,6 +25,15 @@ from tokenmill.kernels.tables import (
     key_of_word,
     length_of_entry,
 )
+
+
+class WordSums(NamedTuple):
+    """Room for distinct words and what they add up to: `data` uint8[n], `offsets` int64[w + 1], `counts` and `first_seen` int64[w]."""
+
+    data: np.ndarray
+    offsets: np.ndarray
+    counts: np.ndarray
+    first_seen: np.ndarray
 
 
 @njit(cache=True, nogil=True)
@@ -94,3 +107,51 @@ def extract_words(table, sizes, word_ends, word_bytes, counts, first_seen):
         counts[row] = np.int64(table.entries[slot, VALUE])
         first_seen[row] = np.int64(table.entries[slot, TAG] >> PAYLOAD_SHIFT)
         rows[partition] = row + 1
+
+
+@njit(cache=True, nogil=True)
+def measure_long_words(word_ends):
+    """Bytes of arena that the words longer than an entry need, if all of them differ."""
+    needed, start = 0, 0
+    for word in range(word_ends.size):
+        length = word_ends[word] - start
+        if length > SHORT_BYTES:
+            needed += LENGTH_BYTES + length
+        start = word_ends[word]
+    return needed
+
+
+@njit(cache=True, nogil=True)
+def add_up_words(table, text, word_ends, counts, first_seen, sums):
+    """Add up rows of words that may repeat: the distinct words go to `sums`, in order of their first row; returns how many there
+    are.
+
+    The words of the rows lie end to end in `text` (uint8[n], int64[w] ends); `counts` and `first_seen` are int64[w]. The table,
+    empty and with room for all of them, holds the number of the sum in VALUE.
+    """
+    entries, arena, distinct, start = table.entries, table.arena, 0, 0
+    for word in range(word_ends.size):
+        end = word_ends[word]
+        key = key_of_word(text, start, end)
+        slot = find_word(entries, arena, key, text, start, end)
+        if entries[slot, TAG] == 0:
+            add_word(table, slot, key, text, start, end)
+            entries[slot, VALUE] = np.uint64(distinct)
+            begin_sum(sums, distinct, text, start, end)
+            sums.first_seen[distinct] = first_seen[word]
+            distinct += 1
+        place = np.int64(entries[slot, VALUE])
+        sums.counts[place] += counts[word]
+        sums.first_seen[place] = min(sums.first_seen[place], first_seen[word])
+        start = end
+    return distinct
+
+
+@njit(cache=True, nogil=True)
+def begin_sum(sums, place, text, start, end):
+    """Write a new word behind the others, with count 0."""
+    written = sums.offsets[place]
+    for position in range(start, end):
+        sums.data[written + position - start] = text[position]
+    sums.offsets[place + 1] = written + end - start
+    sums.counts[place] = 0

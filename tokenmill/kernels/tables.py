@@ -51,12 +51,17 @@ class WordKey(NamedTuple):
 
 
 def allocate_table(words: int, arena_bytes: int) -> WordTable:
-    """A table for up to `words` words (a power of two; the table is kept half empty), aligned to cache lines."""
-    capacity = 2 * words
+    """A table for up to `words` words (it is kept half empty), aligned to cache lines."""
+    capacity = power_of_two(2 * words)
     room = np.zeros(capacity * 4 + CACHE_LINE_BYTES // 8, np.uint64)
     skip = (-room.ctypes.data % CACHE_LINE_BYTES) // 8
     entries = room[skip : skip + capacity * 4].reshape(capacity, 4)
     return WordTable(entries=entries, arena=np.empty(arena_bytes, np.uint8), fill=np.zeros(2, np.int64))
+
+
+def power_of_two(least: int) -> int:
+    """The capacity of an open-addressing table for at least so many entries: `power_of_two(500)` is 512, the smallest 16."""
+    return 1 << max(4, (least - 1).bit_length())
 
 
 @njit(cache=True, nogil=True)
