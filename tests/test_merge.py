@@ -1,0 +1,265 @@
+"""The merge loop: the rules and counts of the plain reference, whatever the ties, the overlaps, and the room its arrays have."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import counted_words
+from tests.training import JIT, CountedWords, count_texts, few_cases, learn, learn_arrays, train
+from tokenmill import merge_loop, reference
+from tokenmill.kernels import merge as kernel
+from tokenmill.kernels import merge_state as layout
+from tokenmill.kernels.merge_state import MergeState
+
+CountedRule = tuple[reference.Pair, int]
+TIES = ("smallest", "first-seen")
+NO_LIMIT = 1 << 40
+#: A position that no array has: whoever follows it without JIT raises IndexError.
+POISON = 1 << 40
+
+
+@pytest.fixture
+def grown(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The statuses for which the loop grew an array."""
+    statuses: list[int] = []
+    grow = merge_loop._grow
+
+    def spy(state: MergeState, status: int) -> MergeState:
+        statuses.append(status)
+        return grow(state, status)
+
+    monkeypatch.setattr(merge_loop, "_grow", spy)
+    return statuses
+
+
+def random_words(letters: str, length: int, words: int = 1, *, seed: int = 1) -> list[tuple[str, int]]:
+    source = random.Random(seed)
+    return [("".join(source.choices(letters, k=length)), 1 + word % 3) for word in range(words)]
+
+
+def rules_within_tokens(rules: list[CountedRule], alphabet: int, max_tokens: int) -> list[CountedRule]:
+    """The rules that a limit on tokens leaves: none is made once so many tokens stand, and each makes one."""
+    return rules[: max(0, max_tokens - alphabet)]
+
+
+# --- by hand ----------------------------------------------------------------------------------------------------------------
+
+
+def test_low_lower_lowest() -> None:
+    words = [("low", 2), ("lower", 1), ("lowest", 1)]
+    assert learn(words, max_merges=2, ties="first-seen") == [(("l", "o"), 4), (("lo", "w"), 4)]
+    # (e, r), (e, s), (s, t) and (low, e) end as the smallest pairs say: lowe counts 2, then all are tied at 1.
+    expected = [(("l", "o"), 4), (("lo", "w"), 4), (("low", "e"), 2), (("lowe", "r"), 1), (("lowe", "s"), 1), (("lowes", "t"), 1)]
+    assert learn(words, ties="first-seen") == expected
+    assert learn(words, ties="smallest") == [*expected[:3], (("s", "t"), 1), (("lowe", "r"), 1), (("lowe", "st"), 1)]
+
+
+def test_aaa_counts_two_places_and_merges_one() -> None:
+    assert learn([("aaa", 5)]) == [(("a", "a"), 10), (("aa", "a"), 5)]
+    assert learn([("aaaa", 1)]) == [(("a", "a"), 3), (("aa", "aa"), 1)]
+
+
+def test_low_lower_newest_widest_first_seen() -> None:
+    words = [("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)]
+    expected = [(("e", "s"), 9), (("es", "t"), 9), (("l", "o"), 7)]
+    assert learn(words, max_merges=3, ties="first-seen") == expected
+
+
+def test_lower_lowest_newest() -> None:
+    words = [("lower", 5), ("lowest", 2), ("newest", 6)]
+    rules = learn(words, max_merges=4, ties="first-seen")
+    assert rules[0] == (("w", "e"), 13)
+    assert rules[1:3] == [(("we", "s"), 8), (("wes", "t"), 8)]
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_a_tie_goes_to_the_first_place_or_to_the_smallest_pair(ties: str) -> None:
+    expected = {"first-seen": [(("z", "y"), 1), (("b", "a"), 1)], "smallest": [(("b", "a"), 1), (("z", "y"), 1)]}
+    assert learn([("zy", 1), ("ba", 1)], ties=ties) == expected[ties]
+
+
+def test_first_seen_is_where_the_pair_stands_now() -> None:
+    # After (x, y) the first (y, q) is the one of the last word, behind (a, b); before it stood in the first.
+    words = [("xyq", 1), ("xy", 4), ("ab", 1), ("yq", 1)]
+    assert learn(words, ties="first-seen") == [(("x", "y"), 5), (("xy", "q"), 1), (("a", "b"), 1), (("y", "q"), 1)]
+
+
+def test_no_two_rules_make_one_token() -> None:
+    # No merge crosses the borders of what becomes a token, and runs are cut from their left end: one string, one way to make it.
+    words = [("aab", 9), ("abaab", 8), ("aaabaaa", 7), ("baaaaab", 5), ("aaaaaaaaaaa", 3)]
+    products = ["".join(pair) for pair, _ in learn(words)]
+    assert len(products) == len(set(products)) > 8
+
+
+def test_a_pair_is_counted_beyond_32_bits() -> None:
+    assert learn([("ab", 1 << 40), ("cab", 1 << 40)], max_merges=1) == [(("a", "b"), 1 << 41)]
+
+
+# --- the reference ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("letters", ["a", "ab", "abc", "abcd"])
+def test_rules_are_those_of_the_reference(ties: str, letters: str) -> None:
+    @few_cases(150, 12)
+    @given(counted_words(letters=letters))
+    def check(words: CountedWords) -> None:
+        assert learn(words, ties=ties) == reference.train_bpe(words, NO_LIMIT, ties=ties)
+
+    check()
+
+
+@few_cases(150, 12)
+@given(counted_words(letters="abc"), st.sampled_from(TIES), st.integers(0, 12), st.integers(0, 14), st.integers(1, 6))
+def test_limits_and_min_count(words: CountedWords, ties: str, merges: int, tokens: int, min_count: int) -> None:
+    alphabet = len({letter for word, _ in words for letter in word})
+    expected = reference.train_bpe(words, NO_LIMIT, ties=ties, min_count=min_count)
+    within = rules_within_tokens(expected, alphabet, tokens)
+    assert learn(words, ties=ties, min_count=min_count, max_merges=merges) == expected[:merges]
+    assert learn(words, ties=ties, min_count=min_count, max_tokens=tokens) == within
+    assert learn(words, ties=ties, min_count=min_count, max_merges=merges, max_tokens=tokens) == within[:merges]
+
+
+@few_cases(150, 12)
+@given(
+    counted_words(letters="abc"),
+    st.sampled_from(TIES),
+    st.lists(st.text("abc", min_size=2, max_size=4), max_size=4, unique=True),
+)
+def test_forbidden_tokens_are_never_made(words: CountedWords, ties: str, forbidden: list[str]) -> None:
+    expected = reference.train_bpe(words, NO_LIMIT, ties=ties, forbidden=frozenset(forbidden), alphabet="abc")
+    assert learn(words, ties=ties, forbidden=forbidden, alphabet="abc") == expected
+    limited = rules_within_tokens(expected, 3, 6)
+    assert learn(words, ties=ties, forbidden=forbidden, alphabet="abc", max_tokens=6) == limited
+
+
+@few_cases(60, 8)
+@given(counted_words(letters="ab"), st.sampled_from(TIES), st.integers(1, 12))
+def test_exhausted_says_that_the_limit_was_out_of_reach(words: CountedWords, ties: str, merges: int) -> None:
+    possible = len(reference.train_bpe(words, NO_LIMIT, ties=ties))
+    rules, _ = learn_arrays(words, ties=ties, max_merges=merges)
+    assert rules.exhausted == (merges > possible)
+    assert rules.pairs.shape == (min(merges, possible), 2)
+    assert (rules.pairs.dtype, rules.products.dtype, rules.counts.dtype) == (np.int32, np.int32, np.int64)
+
+
+@few_cases(60, 8)
+@given(counted_words(letters="abc"), st.randoms())
+def test_smallest_ties_do_not_depend_on_the_order_of_words(words: CountedWords, source: random.Random) -> None:
+    shuffled = list(words)
+    source.shuffle(shuffled)
+    assert learn(words) == learn(shuffled)
+
+
+def test_the_rules_reach_the_listener_in_order() -> None:
+    heard: list[tuple[int, np.ndarray]] = []
+    words = random_words("ab", 12, 30 if JIT else 6)
+    rules, _ = learn_arrays(words, on_merges=lambda made, rows: heard.append((made, rows)))
+    rows = np.concatenate([rows for _, rows in heard])
+    assert [made for made, _ in heard] == np.cumsum([len(rows) for _, rows in heard]).tolist()
+    assert rows[:, 3].tolist() == rules.counts.tolist()
+    assert rows[:, :3].tolist() == np.column_stack([rules.pairs, rules.products]).tolist()
+
+
+def test_no_words_give_no_rules() -> None:
+    rules, _ = learn_arrays([], alphabet="ab")
+    assert (rules.pairs.shape, rules.products.size, rules.tokens) == ((0, 2), 0, 2)
+
+
+# --- room -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("ties", TIES)
+def test_every_array_grows_and_the_rules_stay(ties: str, grown: list[int]) -> None:
+    words = random_words("abcdefghij", 8000)
+    rules = learn(words, ties=ties, max_merges=400)
+    assert {kernel.NEEDS_PAIRS, kernel.NEEDS_HEAP, kernel.NEEDS_POSITIONS} <= set(grown)
+    assert rules == reference.train_bpe(words, 400, ties=ties)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("ties", TIES)
+def test_more_first_pairs_than_the_table_holds(ties: str) -> None:
+    letters = "".join(chr(0x4E00 + letter) for letter in range(90))
+    words = random_words(letters, 5000)
+    assert len(reference.count_pairs([words[0][0]], [1])) > 1 << 11
+    assert learn(words, ties=ties, max_merges=60) == reference.train_bpe(words, 60, ties=ties)
+
+
+def tighten(state: MergeState) -> MergeState:
+    """The state with no room to spare in any array."""
+    used = int(state.counters[layout.PAIRS_USED])
+    pairs = np.full((max(2, 1 << (2 * used).bit_length()), 4), layout.EMPTY, np.int64)
+    assert kernel.move_pairs(state, pairs) == used
+    heap = state.heap[: int(state.counters[layout.HEAP_SIZE])].copy()
+    positions = state.positions[: int(state.counters[layout.POSITIONS_USED])].copy()
+    return state._replace(pairs=pairs, heap=heap, positions=positions)
+
+
+@pytest.fixture
+def no_room(monkeypatch: pytest.MonkeyPatch, grown: list[int]) -> list[int]:
+    """The loop starts with full arrays; without JIT, what is not in use of the positions must not be followed."""
+    count, grow = merge_loop._count_pairs, merge_loop._grow
+
+    def grow_and_poison(state: MergeState, status: int) -> MergeState:
+        state = grow(state, status)
+        if not JIT:
+            state.positions[state.counters[layout.POSITIONS_USED] :] = POISON
+        return state
+
+    monkeypatch.setattr(merge_loop, "_count_pairs", lambda state: tighten(count(state)))
+    monkeypatch.setattr(merge_loop, "_grow", grow_and_poison)
+    return grown
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_the_rules_do_not_depend_on_room(ties: str, no_room: list[int]) -> None:
+    @few_cases(250, 30)
+    @given(counted_words(letters="abc", max_length=24))
+    def check(words: CountedWords) -> None:
+        assert learn(words, ties=ties) == reference.train_bpe(words, NO_LIMIT, ties=ties)
+
+    check()
+    assert {kernel.NEEDS_PAIRS, kernel.NEEDS_HEAP, kernel.NEEDS_POSITIONS} <= set(no_room)
+
+
+# --- long words -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.jit
+def test_one_long_word_equals_the_reference() -> None:
+    words = random_words("ACGT", 2000)
+    assert learn(words, max_merges=200) == reference.train_bpe(words, 200)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("length", [20_000, 80_000])
+def test_long_words_end_and_decode(length: int) -> None:
+    text = random_words("ACGT", length)[0][0]
+    tokenizer = train([text], pretokenizer="none", merges=2000)
+    assert len(tokenizer.merge_rules) == 2000
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@pytest.mark.jit
+def test_one_letter_repeated() -> None:
+    words = [("a" * 20_000, 1)]
+    assert learn(words, max_merges=8) == reference.train_bpe(words, 8)
+
+
+# --- determinism ------------------------------------------------------------------------------------------------------------
+
+
+def test_shuffled_lines_give_the_same_bytes() -> None:
+    lines = ["re", "do", "ma", "king", "re", "making", "do", "ers", "mak", "ers"]
+    source, files = random.Random(1), set()
+    for _ in range(100 if JIT else 5):
+        source.shuffle(lines)
+        files.add(train(count_texts(lines, "wordpunct"), vocab_size=30).to_bytes())
+    assert len(files) == 1

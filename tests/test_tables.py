@@ -1,0 +1,233 @@
+"""The table of words and the hashes: what goes in comes out, whatever its length; hashes equal those of plain arithmetic."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.training import few_cases
+from tokenmill.kernels import bpe, count, fingerprint, tables
+from tokenmill.kernels.tables import ENTRIES_USED, KIND_MASK, LONG, TAG, WordKey, WordTable
+
+MODULO = 1 << 64
+
+
+def text_of(data: bytes) -> np.ndarray:
+    return np.frombuffer(data, np.uint8)
+
+
+def find(table: WordTable, word: bytes) -> tuple[WordKey, np.uint64, bool]:
+    """Key and entry of a word, and whether the entry holds it. Called from here, kernels give int and take np.uint64."""
+    key = WordKey(*map(np.uint64, tables.key_of_word(text_of(word), 0, len(word))))
+    slot = np.uint64(tables.find_word(table.entries, table.arena, key, text_of(word), 0, len(word)))
+    return key, slot, bool(table.entries[slot, TAG] & KIND_MASK)
+
+
+def insert(table: WordTable, word: bytes) -> np.uint64:
+    key, slot, known = find(table, word)
+    if not known:
+        assert tables.has_room(table, len(word))
+        tables.add_word(table, slot, key, text_of(word), 0, len(word))
+    return slot
+
+
+def read_back(table: WordTable, slot: np.uint64) -> bytes:
+    target = np.zeros(int(tables.length_of_entry(table, slot)) + 2, np.uint8)
+    tables.copy_word(table, slot, target, 1)
+    assert target[0] == target[-1] == 0
+    return target[1:-1].tobytes()
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------------
+
+
+def test_keys_by_hand() -> None:
+    text = text_of(b"ab" + b"0123456789abcdef" + b"x")
+    assert [int(part) for part in tables.key_of_word(text, 0, 2)] == [0x6261, 0, 2]
+    assert [int(part) for part in tables.key_of_word(text, 2, 10)] == [0x3736353433323130, 0, 8]
+    assert [int(part) for part in tables.key_of_word(text, 2, 11)] == [0x3736353433323130, 0x38, 9]
+    assert [int(part) for part in tables.key_of_word(text, 2, 18)] == [0x3736353433323130, 0x6665646362613938, 16]
+    assert int(tables.key_of_word(text, 2, 19).kind) == 17
+
+
+@few_cases(100, 30)
+@given(st.binary(min_size=1, max_size=40), st.binary(max_size=12), st.binary(max_size=12))
+def test_a_key_does_not_depend_on_the_place(word: bytes, before: bytes, behind: bytes) -> None:
+    alone = tables.key_of_word(text_of(word), 0, len(word))
+    amid = tables.key_of_word(text_of(before + word + behind), len(before), len(before) + len(word))
+    assert [int(part) for part in alone] == [int(part) for part in amid]
+
+
+# --- the table --------------------------------------------------------------------------------------------------------------
+
+
+def similar_words() -> st.SearchStrategy[bytes]:
+    """Words that differ in length, in their last byte, or in NULs at the end."""
+    lengths, ends = (1, 7, 8, 9, 15, 16, 17, 18, 24, 25, 300), (b"", b"\0", b"\0\0", b"b")
+    return st.sampled_from([(b"a" * length + end)[-length:] for length in lengths for end in ends])
+
+
+@few_cases(100, 20)
+@given(st.lists(st.one_of(similar_words(), st.binary(min_size=1, max_size=20)), max_size=30))
+def test_words_are_found_again_and_read_back(words: list[bytes]) -> None:
+    table = tables.allocate_table(32, 1 << 14)
+    slots = {word: insert(table, word) for word in words}
+    assert int(table.fill[ENTRIES_USED]) == len(slots) == len(set(slots.values()))
+    for word, slot in slots.items():
+        assert (insert(table, word), read_back(table, slot)) == (slot, word)
+    tables.empty_table(table)
+    assert table.fill.tolist() == [0, 0]
+    assert not any(find(table, word)[2] for word in words)
+
+
+def test_long_words_of_one_hash_are_told_apart() -> None:
+    table = tables.allocate_table(8, 1 << 10)
+    words = [b"x" * 21, b"x" * 20, b"y" * 20, b"x" * 22]
+    forged, slots = WordKey(np.uint64(5), np.uint64(0), LONG), []
+    for word in words:
+        slot = np.uint64(tables.find_word(table.entries, table.arena, forged, text_of(word), 0, len(word)))
+        tables.add_word(table, slot, forged, text_of(word), 0, len(word))
+        slots.append(slot)
+    assert [
+        np.uint64(tables.find_word(table.entries, table.arena, forged, text_of(word), 0, len(word))) for word in words
+    ] == slots
+    assert [read_back(table, slot) for slot in slots] == words
+
+
+def test_room_is_half_of_the_entries_and_all_of_the_arena() -> None:
+    table = tables.allocate_table(8, 8 + 17)
+    assert table.entries.shape == (16, 4)
+    assert table.entries.ctypes.data % 64 == 0
+    assert (tables.has_room(table, 16), tables.has_room(table, 17), tables.has_room(table, 18)) == (True, True, False)
+    insert(table, b"l" * 17)
+    assert (tables.has_room(table, 16), tables.has_room(table, 17)) == (True, False)
+    for letter in b"abcdefg":
+        assert tables.has_room(table, 1)
+        insert(table, bytes([letter]))
+    assert not tables.has_room(table, 1)
+
+
+def test_a_new_word_has_no_payload_and_no_value() -> None:
+    table = tables.allocate_table(2, 16)
+    table.entries[:, tables.VALUE] = 9
+    slot = insert(table, b"word")
+    assert [int(cell) for cell in table.entries[slot, 2:]] == [4, 0]
+
+
+def test_partitions_of_a_table_are_measured() -> None:
+    table = tables.allocate_table(64, 1 << 12)
+    words = [b"a", b"bc", b"d" * 17, b"e" * 40, b"\0", b"\0\0"]
+    for word in words:
+        insert(table, word)
+    sizes = count.measure_partitions(table, 3)
+    assert sizes.sum(axis=0).tolist() == [6, sum(map(len, words))]
+    assert count.measure_partitions(table, 1).tolist() == [[6, sum(map(len, words))]]
+
+
+# --- hashes -----------------------------------------------------------------------------------------------------------------
+
+
+def mix(key: int) -> int:
+    key = key * 0x9E3779B97F4A7C15 % MODULO
+    key = (key ^ key >> 32) * 0xD6E8FEB86659FD93 % MODULO
+    return key ^ key >> 32
+
+
+def combine(first: int, second: int) -> int:
+    return mix((mix(first) + second) % MODULO)
+
+
+def hash_bytes(data: bytes) -> int:
+    value = mix(len(data) + 1)
+    for start in range(0, len(data), 8):
+        value = combine(value, int.from_bytes(data[start : start + 8], "little"))
+    return value
+
+
+def hash_text(text: bytes, seed: int) -> tuple[int, int]:
+    """The definition of a document's fingerprint in whole numbers."""
+    prime_1, prime_2 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F
+    lanes = [(seed + prime_1) % MODULO, (seed + prime_2) % MODULO, seed, (seed - prime_1) % MODULO]
+    striped = len(text) // 32 * 32
+    for start in range(0, striped, 8):
+        lane = (lanes[start // 8 % 4] + int.from_bytes(text[start : start + 8], "little") * prime_2) % MODULO
+        lanes[start // 8 % 4] = (lane << 31 | lane >> 33) * prime_1 % MODULO
+    first, second, third, fourth = lanes
+    rest = hash_bytes(text[striped:])
+    low = combine((combine(first, second) + rest) % MODULO, third ^ fourth)
+    return low, combine(combine(third, fourth) ^ rest, (first + second) % MODULO)
+
+
+def fingerprint_of(documents: list[tuple[bytes, bytes]], *, skip: int = 0) -> list[int]:
+    total = np.zeros(2, np.uint64)
+    ids, texts = ([document[part] for document in documents] for part in (0, 1))
+    ends = [np.cumsum([len(item) for item in items], dtype=np.int64) for items in (ids, texts)]
+    fingerprint.add_documents(total, text_of(b"".join(ids)), ends[0], skip, text_of(b"".join(texts)), ends[1])
+    return [int(half) for half in total]
+
+
+def add_up(fingerprints: list[list[int]]) -> list[int]:
+    return [sum(halves) % MODULO for halves in zip([0, 0], *fingerprints, strict=True)] if fingerprints else [0, 0]
+
+
+@few_cases(100, 20)
+@given(st.binary(max_size=100))
+def test_hash_bytes_is_its_definition(data: bytes) -> None:
+    assert int(tables.hash_bytes(text_of(data), 0, len(data))) == hash_bytes(data)
+
+
+@few_cases(100, 20)
+@given(st.lists(st.tuples(st.binary(max_size=12), st.binary(max_size=80)), max_size=5), st.integers(0, 9))
+def test_a_fingerprint_is_the_sum_of_its_documents(documents: list[tuple[bytes, bytes]], skip: int) -> None:
+    expected = []
+    for document_id, text in documents:
+        low, high = hash_text(text, hash_bytes(document_id[skip:]))
+        expected.append([mix(low), mix(high)])
+    assert fingerprint_of(documents, skip=skip) == add_up(expected)
+    assert fingerprint_of(documents[::-1], skip=skip) == add_up(expected)
+    assert add_up([fingerprint_of([document], skip=skip) for document in documents]) == add_up(expected)
+
+
+@pytest.mark.parametrize("length", [1, 8, 31, 32, 33, 64, 100])
+def test_one_changed_byte_changes_both_halves(length: int) -> None:
+    text = random.Random(length).randbytes(length)
+    whole = fingerprint_of([(b"id", text)])
+    for place in {0, length // 2, length - 1}:
+        changed = bytearray(text)
+        changed[place] ^= 1
+        low, high = fingerprint_of([(b"id", bytes(changed))])
+        assert low != whole[0] and high != whole[1]
+
+
+def test_fingerprints_tell_borders_and_ids_apart() -> None:
+    different = [
+        [(b"", b"ab"), (b"", b"c")],
+        [(b"", b"a"), (b"", b"bc")],
+        [(b"", b"abc")],
+        [(b"", b"abc"), (b"", b"")],
+        [(b"x", b"abc")],
+        [(b"", b"abc\0")],
+        [],
+    ]
+    assert len({tuple(fingerprint_of(documents)) for documents in different}) == len(different)
+
+
+# --- the table of rules -----------------------------------------------------------------------------------------------------
+
+
+@few_cases(60, 15)
+@given(st.dictionaries(st.tuples(st.integers(0, 5), st.integers(0, 5)), st.integers(0, 2**31 - 2), max_size=30))
+def test_rules_are_found_with_their_rank_and_product(rules: dict[tuple[int, int], int]) -> None:
+    table = np.full((64, 2), bpe.EMPTY, np.int64)
+    columns = np.array([[left, right, product] for (left, right), product in rules.items()], np.int32).reshape(-1, 3)
+    bpe.add_rules(table, *(np.ascontiguousarray(columns[:, column]) for column in range(3)))
+    ranks = {pair: rank for rank, pair in enumerate(rules)}
+    for left in range(-1, 6):
+        for right in range(-1, 6):
+            known = (left, right) in rules
+            expected = ranks[left, right] << 32 | rules[left, right] if known else int(bpe.NO_RULE)
+            assert int(bpe.rule_of(table, np.int32(left), np.int32(right))) == expected
