@@ -104,10 +104,10 @@ def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execu
             stage.update(made, latest=latest[-3:])
 
         tokenizer, rules = train_tokenizer(counts, options, on_merges=show)
-        reached = rules.products.size if options.merges is not None else len(tokenizer)
-        stage.update(int(reached))
+        reached = len(rules.pairs) if options.merges is not None else len(tokenizer)
+        stage.update(reached)
         if rules.exhausted:
-            stage.message(f"no pair is left: {rules.products.size} merges, vocabulary {len(tokenizer)}, fewer than asked for")
+            stage.message(f"no pair is left: {len(rules.pairs)} merges, vocabulary {len(tokenizer)}, fewer than asked for")
     write_file_atomically(output, tokenizer.to_bytes())
     return tokenizer, rules
 

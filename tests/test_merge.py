@@ -42,17 +42,12 @@ def random_words(letters: str, length: int, words: int = 1, *, seed: int = 1) ->
     return [("".join(source.choices(letters, k=length)), 1 + word % 3) for word in range(words)]
 
 
-def rules_within_tokens(rules: list[CountedRule], alphabet: int, max_tokens: int) -> list[CountedRule]:
-    """The rules that a limit on tokens leaves: none is made once so many tokens stand, and each makes one."""
-    return rules[: max(0, max_tokens - alphabet)]
-
-
 # --- by hand ----------------------------------------------------------------------------------------------------------------
 
 
 def test_low_lower_lowest() -> None:
     words = [("low", 2), ("lower", 1), ("lowest", 1)]
-    assert learn(words, max_merges=2, ties="first-seen") == [(("l", "o"), 4), (("lo", "w"), 4)]
+    assert learn(words, merges=2, ties="first-seen") == [(("l", "o"), 4), (("lo", "w"), 4)]
     # (e, r), (e, s), (s, t) and (low, e) end as the smallest pairs say: lowe counts 2, then all are tied at 1.
     expected = [(("l", "o"), 4), (("lo", "w"), 4), (("low", "e"), 2), (("lowe", "r"), 1), (("lowe", "s"), 1), (("lowes", "t"), 1)]
     assert learn(words, ties="first-seen") == expected
@@ -67,12 +62,12 @@ def test_aaa_counts_two_places_and_merges_one() -> None:
 def test_low_lower_newest_widest_first_seen() -> None:
     words = [("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)]
     expected = [(("e", "s"), 9), (("es", "t"), 9), (("l", "o"), 7)]
-    assert learn(words, max_merges=3, ties="first-seen") == expected
+    assert learn(words, merges=3, ties="first-seen") == expected
 
 
 def test_lower_lowest_newest() -> None:
     words = [("lower", 5), ("lowest", 2), ("newest", 6)]
-    rules = learn(words, max_merges=4, ties="first-seen")
+    rules = learn(words, merges=4, ties="first-seen")
     assert rules[0] == (("w", "e"), 13)
     assert rules[1:3] == [(("we", "s"), 8), (("wes", "t"), 8)]
 
@@ -97,7 +92,7 @@ def test_no_two_rules_make_one_token() -> None:
 
 
 def test_a_pair_is_counted_beyond_32_bits() -> None:
-    assert learn([("ab", 1 << 40), ("cab", 1 << 40)], max_merges=1) == [(("a", "b"), 1 << 41)]
+    assert learn([("ab", 1 << 40), ("cab", 1 << 40)], merges=1) == [(("a", "b"), 1 << 41)]
 
 
 # --- the reference ----------------------------------------------------------------------------------------------------------
@@ -115,14 +110,10 @@ def test_rules_are_those_of_the_reference(ties: str, letters: str) -> None:
 
 
 @few_cases(150, 12)
-@given(counted_words(letters="abc"), st.sampled_from(TIES), st.integers(0, 12), st.integers(0, 14), st.integers(1, 6))
-def test_limits_and_min_count(words: CountedWords, ties: str, merges: int, tokens: int, min_count: int) -> None:
-    alphabet = len({letter for word, _ in words for letter in word})
+@given(counted_words(letters="abc"), st.sampled_from(TIES), st.integers(0, 12), st.integers(1, 6))
+def test_limits_and_min_count(words: CountedWords, ties: str, merges: int, min_count: int) -> None:
     expected = reference.train_bpe(words, NO_LIMIT, ties=ties, min_count=min_count)
-    within = rules_within_tokens(expected, alphabet, tokens)
-    assert learn(words, ties=ties, min_count=min_count, max_merges=merges) == expected[:merges]
-    assert learn(words, ties=ties, min_count=min_count, max_tokens=tokens) == within
-    assert learn(words, ties=ties, min_count=min_count, max_merges=merges, max_tokens=tokens) == within[:merges]
+    assert learn(words, ties=ties, min_count=min_count, merges=merges) == expected[:merges]
 
 
 @few_cases(150, 12)
@@ -134,18 +125,17 @@ def test_limits_and_min_count(words: CountedWords, ties: str, merges: int, token
 def test_forbidden_tokens_are_never_made(words: CountedWords, ties: str, forbidden: list[str]) -> None:
     expected = reference.train_bpe(words, NO_LIMIT, ties=ties, forbidden=frozenset(forbidden), alphabet="abc")
     assert learn(words, ties=ties, forbidden=forbidden, alphabet="abc") == expected
-    limited = rules_within_tokens(expected, 3, 6)
-    assert learn(words, ties=ties, forbidden=forbidden, alphabet="abc", max_tokens=6) == limited
+    assert learn(words, ties=ties, forbidden=forbidden, alphabet="abc", merges=3) == expected[:3]
 
 
 @few_cases(60, 8)
 @given(counted_words(letters="ab"), st.sampled_from(TIES), st.integers(1, 12))
 def test_exhausted_says_that_the_limit_was_out_of_reach(words: CountedWords, ties: str, merges: int) -> None:
     possible = len(reference.train_bpe(words, NO_LIMIT, ties=ties))
-    rules, _ = learn_arrays(words, ties=ties, max_merges=merges)
+    rules, _ = learn_arrays(words, ties=ties, merges=merges)
     assert rules.exhausted == (merges > possible)
     assert rules.pairs.shape == (min(merges, possible), 2)
-    assert (rules.pairs.dtype, rules.products.dtype, rules.counts.dtype) == (np.int32, np.int32, np.int64)
+    assert (rules.pairs.dtype, rules.counts.dtype) == (np.int32, np.int64)
 
 
 @few_cases(60, 8)
@@ -162,13 +152,12 @@ def test_the_rules_reach_the_listener_in_order() -> None:
     rules, _ = learn_arrays(words, on_merges=lambda made, rows: heard.append((made, rows)))
     rows = np.concatenate([rows for _, rows in heard])
     assert [made for made, _ in heard] == np.cumsum([len(rows) for _, rows in heard]).tolist()
-    assert rows[:, 3].tolist() == rules.counts.tolist()
-    assert rows[:, :3].tolist() == np.column_stack([rules.pairs, rules.products]).tolist()
+    assert rows.tolist() == np.column_stack([rules.pairs, rules.counts]).tolist()
 
 
 def test_no_words_give_no_rules() -> None:
     rules, _ = learn_arrays([], alphabet="ab")
-    assert (rules.pairs.shape, rules.products.size, rules.tokens) == ((0, 2), 0, 2)
+    assert (rules.pairs.shape, rules.tokens) == ((0, 2), 2)
 
 
 # --- room -------------------------------------------------------------------------------------------------------------------
@@ -178,7 +167,7 @@ def test_no_words_give_no_rules() -> None:
 @pytest.mark.parametrize("ties", TIES)
 def test_every_array_grows_and_the_rules_stay(ties: str, grown: list[int]) -> None:
     words = random_words("abcdefghij", 8000)
-    rules = learn(words, ties=ties, max_merges=400)
+    rules = learn(words, ties=ties, merges=400)
     assert {kernel.NEEDS_PAIRS, kernel.NEEDS_HEAP, kernel.NEEDS_POSITIONS} <= set(grown)
     assert rules == reference.train_bpe(words, 400, ties=ties)
 
@@ -189,7 +178,7 @@ def test_more_first_pairs_than_the_table_holds(ties: str) -> None:
     letters = "".join(chr(0x4E00 + letter) for letter in range(90))
     words = random_words(letters, 5000)
     assert len(reference.count_pairs([words[0][0]], [1])) > 1 << 11
-    assert learn(words, ties=ties, max_merges=60) == reference.train_bpe(words, 60, ties=ties)
+    assert learn(words, ties=ties, merges=60) == reference.train_bpe(words, 60, ties=ties)
 
 
 def tighten(state: MergeState) -> MergeState:
@@ -235,7 +224,7 @@ def test_the_rules_do_not_depend_on_room(ties: str, no_room: list[int]) -> None:
 @pytest.mark.jit
 def test_one_long_word_equals_the_reference() -> None:
     words = random_words("ACGT", 2000)
-    assert learn(words, max_merges=200) == reference.train_bpe(words, 200)
+    assert learn(words, merges=200) == reference.train_bpe(words, 200)
 
 
 @pytest.mark.jit
@@ -250,7 +239,7 @@ def test_long_words_end_and_decode(length: int) -> None:
 @pytest.mark.jit
 def test_one_letter_repeated() -> None:
     words = [("a" * 20_000, 1)]
-    assert learn(words, max_merges=8) == reference.train_bpe(words, 8)
+    assert learn(words, merges=8) == reference.train_bpe(words, 8)
 
 
 # --- determinism ------------------------------------------------------------------------------------------------------------

@@ -59,7 +59,12 @@ def train(
 
 
 def learn_arrays(
-    words: CountedWords, *, alphabet: Sequence[str] | None = None, forbidden: Sequence[str] = (), **options: Any
+    words: CountedWords,
+    *,
+    alphabet: Sequence[str] | None = None,
+    forbidden: Sequence[str] = (),
+    merges: int = 1 << 30,
+    **options: Any,
 ) -> tuple[MergeRules, list[str]]:
     """Run the merge loop on words of characters; also gives the sorted alphabet."""
     letters = sorted(alphabet or {letter for word, _ in words for letter in word})
@@ -70,15 +75,14 @@ def learn_arrays(
         counts=np.array([count for _, count in words], np.int64),
     )
     reserved = [[number[letter] for letter in token] for token in forbidden]
-    return learn_merges(flat, alphabet=len(letters), forbidden=reserved, **options), letters
+    return learn_merges(flat, alphabet=len(letters), merges=merges, forbidden=reserved, **options), letters
 
 
 def learn(words: CountedWords, **options: Any) -> list[tuple[Pair, int]]:
     """The rules of the merge loop as `reference.train_bpe` gives them; every rule must make a token that no other makes."""
     rules, tokens = learn_arrays(words, **options)
     named: list[tuple[Pair, int]] = []
-    for (left, right), product, count in zip(rules.pairs.tolist(), rules.products.tolist(), rules.counts.tolist(), strict=True):
-        assert product == len(tokens)
+    for (left, right), count in zip(rules.pairs.tolist(), rules.counts.tolist(), strict=True):
         assert tokens[left] + tokens[right] not in tokens
         tokens.append(tokens[left] + tokens[right])
         named.append(((tokens[left], tokens[right]), count))

@@ -19,7 +19,7 @@ from tokenmill.kernels.tables import power_of_two
 
 RULES_PER_CALL = 256
 
-#: Called now and then with the rules made so far: how many, and the latest of them as rows (left, right, product, count).
+#: Called now and then with the rules made so far: how many, and the latest of them as rows (left, right, count).
 OnMerges = Callable[[int, np.ndarray], None]
 
 
@@ -27,21 +27,19 @@ OnMerges = Callable[[int, np.ndarray], None]
 class MergeRules:
     """What the merge loop learned, in order of rank.
 
-    `pairs`: int32[m, 2], the ids of left and right; `products`: int32[m], the id of what they make; `counts`: int64[m], the
-    pair's count when it was chosen. Ids below `alphabet` are base symbols; products are numbered from there on in order of
-    creation (two rules may share a product). `exhausted`: no pair was left before the limit was reached.
+    `pairs`: int32[m, 2], the ids of left and right; `counts`: int64[m], the pair's count when it was chosen. Ids below `alphabet` are
+    base symbols; the product of rule k has the id `alphabet` + k. `exhausted`: no pair was left before the limit was reached.
     """
 
     pairs: np.ndarray
-    products: np.ndarray
     counts: np.ndarray
     alphabet: int
     exhausted: bool
 
     @property
     def tokens(self) -> int:
-        """Alphabet and distinct products together."""
-        return self.alphabet + int(np.unique(self.products).size)
+        """Alphabet and products together."""
+        return self.alphabet + len(self.pairs)
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,7 @@ def learn_merges(
     words: WordSymbols,
     *,
     alphabet: int,
-    max_merges: int | None = None,
-    max_tokens: int | None = None,
+    merges: int,
     ties: str = "smallest",
     min_count: int = 1,
     forbidden: Sequence[Sequence[int]] = (),
@@ -70,24 +67,19 @@ def learn_merges(
 ) -> MergeRules:
     """Learn BPE merge rules (Sennrich, Haddow and Birch, 2016), equal to `reference.train_bpe`.
 
-    Stops at `max_merges` rules, at `max_tokens` tokens (alphabet included), or when no pair of at least `min_count` is left.
-    `forbidden` are symbol sequences (special tokens, two symbols or more) that no rule may make.
+    Stops at `merges` rules, or when no pair of at least `min_count` is left. `forbidden` are symbol sequences (special tokens, two
+    symbols or more) that no rule may make.
     """
-    most = int(words.symbols.size)
-    max_merges = most if max_merges is None else min(max_merges, most)
-    max_tokens = alphabet + most if max_tokens is None else min(max_tokens, alphabet + most)
-    state = _prepare_state(words, alphabet, min(max_merges, max_tokens - alphabet), forbidden)
+    possible = min(merges, int(words.symbols.size))
+    state = _prepare_state(words, alphabet, possible, forbidden)
     state.counters[layout.MIN_COUNT] = max(1, min_count)
     state.counters[layout.FIRST_SEEN] = ties == "first-seen"
-    reserved = int(state.counters[layout.TOKENS_USED]) - alphabet
-    state = _count_pairs(state)
-    rules, exhausted = _run_loop(state, max_merges, max_tokens + reserved, on_merges)
-    return _number_products(rules, alphabet, exhausted)
+    rules = _run_loop(_count_pairs(state), possible, on_merges)
+    return MergeRules(rules[:, :2].astype(np.int32), rules[:, 2].copy(), alphabet, exhausted=len(rules) < merges)
 
 
-def _prepare_state(words: WordSymbols, alphabet: int, products: int, forbidden: Sequence[Sequence[int]]) -> MergeState:
+def _prepare_state(words: WordSymbols, alphabet: int, merges: int, forbidden: Sequence[Sequence[int]]) -> MergeState:
     cells = words.symbols.size + words.starts.size
-    tokens = alphabet + max(0, products) + sum(len(symbols) for symbols in forbidden) + 1
     state = MergeState(
         symbols=np.empty(cells, np.int32),
         spans=np.empty(cells, np.int32),
@@ -95,16 +87,15 @@ def _prepare_state(words: WordSymbols, alphabet: int, products: int, forbidden: 
         pairs=_empty_pairs(1 << 12),
         positions=np.empty(2 * cells, np.int64),
         heap=np.empty((1 << 12, 3), np.int64),
-        tokens=np.empty((tokens, merge_tokens.TOKEN_COLUMNS), np.int64),
-        token_table=np.full(power_of_two(2 * tokens), -1, np.int64),
-        forbidden=np.empty(0, np.int64),
-        merges=np.empty((RULES_PER_CALL, 4), np.int64),
+        tokens=np.empty((alphabet + merges, merge_tokens.TOKEN_COLUMNS), np.int64),
+        forbidden=np.array([symbol for symbols in forbidden for symbol in symbols], np.int32),
+        forbidden_starts=np.cumsum([0, *map(len, forbidden)], dtype=np.int64),
+        merges=np.empty((RULES_PER_CALL, 3), np.int64),
         counters=np.zeros(layout.COUNTERS, np.int64),
     )
     kernel.lay_out_words(words.symbols, words.starts, words.counts, state)
     merge_tokens.add_base_tokens(state, alphabet)
-    reserved = [merge_tokens.add_forbidden_token(state, np.array(symbols, np.int64)) for symbols in forbidden]
-    return state._replace(forbidden=np.array(reserved, np.int64))
+    return state
 
 
 def _count_pairs(state: MergeState) -> MergeState:
@@ -117,24 +108,20 @@ def _count_pairs(state: MergeState) -> MergeState:
     return state
 
 
-def _run_loop(state: MergeState, max_merges: int, max_tokens: int, on_merges: OnMerges | None) -> tuple[np.ndarray, bool]:
-    """All rules as int64[m, 4] (left, right, product, count), and whether the pairs ran out."""
-    batches: list[np.ndarray] = []
-    made = 0
-    while made < max_merges:
-        status, done = kernel.merge_pairs(state, min(RULES_PER_CALL, max_merges - made), max_tokens)
+def _run_loop(state: MergeState, merges: int, on_merges: OnMerges | None) -> np.ndarray:
+    """All rules as int64[m, 3]: left, right, count."""
+    batches = [np.empty((0, 3), np.int64)]
+    made, status = 0, kernel.PAUSED
+    while made < merges and status != kernel.EXHAUSTED:
+        status, done = kernel.merge_pairs(state, min(RULES_PER_CALL, merges - made))
         made += done
         if done:
             batches.append(state.merges[:done].copy())
             if on_merges is not None:
                 on_merges(made, batches[-1])
-        if status == kernel.PAUSED and state.counters[layout.TOKENS_USED] < max_tokens:
-            continue
-        if status in (kernel.PAUSED, kernel.EXHAUSTED):
-            break
-        state = _grow(state, status)
-    exhausted = made < max_merges and int(state.counters[layout.TOKENS_USED]) < max_tokens
-    return np.concatenate(batches) if batches else np.empty((0, 4), np.int64), exhausted
+        if status not in (kernel.PAUSED, kernel.EXHAUSTED):
+            state = _grow(state, status)
+    return np.concatenate(batches)
 
 
 def _grow(state: MergeState, status: int) -> MergeState:
@@ -151,20 +138,6 @@ def _grow(state: MergeState, status: int) -> MergeState:
     pairs = _empty_pairs(power_of_two(4 * (int(state.counters[layout.PAIRS_USED]) + room)))
     state.counters[layout.PAIRS_USED] = kernel.move_pairs(state, pairs)
     return state._replace(pairs=pairs)
-
-
-def _number_products(rules: np.ndarray, alphabet: int, exhausted: bool) -> MergeRules:
-    """Renumber the kernel's tokens (which also hold reserved strings) so that products follow the alphabet without gaps."""
-    products = np.unique(rules[:, 2])
-    renumber = np.arange(alphabet + 1 if products.size == 0 else max(alphabet, int(products[-1])) + 1, dtype=np.int32)
-    renumber[products] = np.arange(alphabet, alphabet + products.size, dtype=np.int32)
-    return MergeRules(
-        pairs=renumber[rules[:, :2]],
-        products=renumber[rules[:, 2]],
-        counts=rules[:, 3].copy(),
-        alphabet=alphabet,
-        exhausted=exhausted,
-    )
 
 
 def _empty_pairs(capacity: int) -> np.ndarray:

@@ -6,7 +6,7 @@ tokenizer, rules = train_tokenizer(counts, TrainingOptions(model="byte-bpe", pre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,8 +88,7 @@ def train_tokenizer(
     rules = learn_merges(
         WordSymbols(base.symbols, base.starts, ordered["count"].to_numpy()),
         alphabet=len(base.visible),
-        max_merges=options.merges,
-        max_tokens=None if options.vocab_size is None else options.vocab_size - len(options.specials),
+        merges=_count_merges(base, options),
         ties=options.ties,
         min_count=options.min_count,
         forbidden=_forbid_specials(alphabet, base.visible, options.specials),
@@ -103,22 +102,34 @@ def train_tokenizer(
 def token_strings(rules: MergeRules, alphabet: Sequence[str]) -> list[str]:
     """The visible form of every token of a training run by its number: the alphabet, then the products."""
     tokens = list(alphabet)
-    for (left, right), product in zip(rules.pairs.tolist(), rules.products.tolist(), strict=True):
-        if product == len(tokens):
-            tokens.append(tokens[left] + tokens[right])
+    for left, right in rules.pairs.tolist():
+        tokens.append(tokens[left] + tokens[right])
     return tokens
+
+
+def _count_merges(base: BaseSymbols, options: TrainingOptions) -> int:
+    """How many rules are asked for."""
+    if options.merges is not None:
+        return options.merges
+    return (options.vocab_size or 0) - len(options.specials) - len(base.visible)
 
 
 def _name_merges(visible: Sequence[str], on_merges: OnNamedMerges) -> OnMerges:
     """Translate the kernel's numbers for those who watch."""
-    names = dict(enumerate(visible))
+    names = list(visible)
 
     def tell(made: int, rows: np.ndarray) -> None:
-        for left, right, product, _ in rows.tolist():
-            names[product] = names[left] + names[right]
-        on_merges(made, [(names[left], names[right], count) for left, right, _, count in rows.tolist()])
+        latest = [(names[left], names[right], count) for left, right, count in _extend_names(names, rows)]
+        on_merges(made, latest)
 
     return tell
+
+
+def _extend_names(names: list[str], rows: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """Append the products of rules (left, right, count) to `names`, and give the rules on."""
+    for left, right, count in rows.tolist():
+        names.append(names[left] + names[right])
+        yield left, right, count
 
 
 def _words_of(counts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
@@ -155,9 +166,7 @@ def _forbid_specials(alphabet: Alphabet, visible: Sequence[str], specials: Seque
 def _describe_shortage(rules: MergeRules, options: TrainingOptions) -> str:
     size = rules.tokens + len(options.specials)
     wanted = f"{options.merges} merges" if options.vocab_size is None else f"a vocabulary of {options.vocab_size}"
-    return (
-        f"{wanted} cannot be had: no pair is left after {rules.products.size} merges, vocabulary {size}; ask for that or add text"
-    )
+    return f"{wanted} cannot be had: no pair is left after {len(rules.pairs)} merges, vocabulary {size}; ask for that or add text"
 
 
 def _build_tokenizer(

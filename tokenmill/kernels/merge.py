@@ -45,7 +45,7 @@ from tokenmill.kernels.merge_state import (
     pair_key,
     push_pair,
 )
-from tokenmill.kernels.merge_tokens import find_product, product_of
+from tokenmill.kernels.merge_tokens import add_product, is_forbidden
 
 # What `merge_pairs` returns.
 PAUSED, EXHAUSTED, NEEDS_PAIRS, NEEDS_POSITIONS, NEEDS_HEAP = range(5)
@@ -105,28 +105,19 @@ def missing_room(state, slot):
     if counters[HEAP_SIZE] + counters[ROOM] > state.heap.shape[0]:
         return NEEDS_HEAP
     counters[ROOM] = 2 * state.pairs[slot, LENGTH]
-    if makes_known_token(state, slot):
-        counters[ROOM] += state.symbols.size
     if counters[POSITIONS_USED] + counters[ROOM] > state.positions.size:
         return NEEDS_POSITIONS
     return PAUSED
 
 
 @njit(cache=True, nogil=True)
-def makes_known_token(state, slot):
-    """Would merging this pair make a token that exists already?"""
-    key = state.pairs[slot, KEY]
-    return state.token_table[find_product(state, key >> 32, key & LOW_32)] >= 0
+def merge_pairs(state, merges):
+    """Merge until `merges` rules are made, no pair is left, or an array has to grow.
 
-
-@njit(cache=True, nogil=True)
-def merge_pairs(state, merges, tokens):
-    """Merge until `merges` rules are made, `tokens` tokens stand, no pair is left, or an array has to grow.
-
-    Returns (status, rules made by this call); PAUSED says that one of the two limits is reached.
+    Returns (status, rules made by this call); PAUSED says that all of them are made.
     """
     done = 0
-    while done < merges and state.counters[TOKENS_USED] < tokens:
+    while done < merges:
         slot = find_best_pair(state)
         if slot < 0:
             return EXHAUSTED, done
@@ -134,38 +125,27 @@ def merge_pairs(state, merges, tokens):
         if status != PAUSED:
             return status, done
         drop_top(state)
-        known = makes_known_token(state, slot)
-        product = product_of(state, slot)
-        if product >= 0:
-            record_merge(state, slot, product, done)
-            apply_merge(state, slot, product, known)
+        key = state.pairs[slot, KEY]
+        left, right = key >> 32, key & LOW_32
+        if not is_forbidden(state, left, right):
+            state.merges[done, 0], state.merges[done, 1], state.merges[done, 2] = left, right, state.pairs[slot, COUNT]
+            apply_merge(state, slot, add_product(state, left, right))
             done += 1
     return PAUSED, done
 
 
 @njit(cache=True, nogil=True)
-def record_merge(state, slot, product, row):
-    """Write a merge rule down, with the count the pair has now."""
-    key = state.pairs[slot, KEY]
-    state.merges[row, 0], state.merges[row, 1] = key >> 32, key & LOW_32
-    state.merges[row, 2], state.merges[row, 3] = product, state.pairs[slot, COUNT]
-
-
-@njit(cache=True, nogil=True)
-def apply_merge(state, slot, product, known):
-    """Replace a pair by its product wherever it stands, left to right; new neighbouring pairs get counts, slices, heap entries.
-
-    `known`: the product existed before, so that its pairs may have slices already.
-    """
+def apply_merge(state, slot, product):
+    """Replace a pair by its product wherever it stands, left to right; new neighbouring pairs get counts, slices, heap entries."""
     key, start, length = state.pairs[slot, KEY], state.pairs[slot, START], state.pairs[slot, LENGTH]
     left, right = key >> 32, key & LOW_32
-    events = np.empty((state.counters[ROOM], 2), np.int64)
+    events = np.empty((2 * length, 2), np.int64)
     used = 0
     for entry in range(start, start + length):
         cell = state.positions[entry]
         if holds_pair(state, cell, left, right):
             used = merge_at(state, cell, product, events, used)
-    place_events(state, events[:used], known)
+    place_events(state, events[:used])
     state.pairs[slot, LENGTH] = 0
 
 
@@ -199,27 +179,17 @@ def uncount_pair(state, left, right, weight):
 
 @njit(cache=True, nogil=True)
 def note_pair(state, cell, weight, events, used):
-    """Count the pair that now stands at a cell, and note the event. An older slice of the pair is taken up into the events."""
-    pairs = state.pairs
+    """Count the pair that now stands at a cell, and note the event; returns how many events stand now."""
     slot = claim_pair(state, pair_key(state.symbols[cell], state.symbols[cell + state.spans[cell]]))
-    if pairs[slot, START] != UNPLACED:
-        start, length = pairs[slot, START], pairs[slot, LENGTH]
-        pairs[slot, START], pairs[slot, LENGTH] = UNPLACED, 0
-        for entry in range(start, start + length):
-            older = state.positions[entry]
-            if holds_pair(state, older, pairs[slot, KEY] >> 32, pairs[slot, KEY] & LOW_32) and older != cell:
-                events[used, 0], events[used, 1] = slot, older
-                pairs[slot, LENGTH] += 1
-                used += 1
     events[used, 0], events[used, 1] = slot, cell
-    pairs[slot, COUNT] += weight
-    pairs[slot, LENGTH] += 1
+    state.pairs[slot, COUNT] += weight
+    state.pairs[slot, LENGTH] += 1
     return used + 1
 
 
 @njit(cache=True, nogil=True)
-def place_events(state, events, known):
-    """Write the slices of the pairs that one merge made, and offer each pair once. `known`: as in `apply_merge`."""
+def place_events(state, events):
+    """Write the slices of the pairs that one merge made, and offer each pair once."""
     pairs, touched = state.pairs, 0
     for event in range(events.shape[0]):
         slot, cell = events[event, 0], events[event, 1]
@@ -229,11 +199,7 @@ def place_events(state, events, known):
             touched += 1
         append_position(state, slot, cell)
     for event in range(touched):
-        slot = events[event, 0]
-        if known:
-            start = pairs[slot, START]
-            state.positions[start : start + pairs[slot, LENGTH]].sort()
-        push_pair(state, slot)
+        push_pair(state, events[event, 0])
 
 
 @njit(cache=True, nogil=True)

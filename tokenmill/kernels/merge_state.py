@@ -36,9 +36,9 @@ class MergeState(NamedTuple):
     positions: np.ndarray  # int64[>= live cells]
     heap: np.ndarray  # int64[capacity, 3]: count, tie, key
     tokens: np.ndarray  # int64[v, 5]
-    token_table: np.ndarray  # int64[power of two]: open addressing, token id or -1
-    forbidden: np.ndarray  # int64[f]: ids of tokens that no merge may produce
-    merges: np.ndarray  # int64[m, 4]: left, right, product, count; the rules of one call of `merge_pairs`
+    forbidden: np.ndarray  # int32[s]: strings that no rule may make, as base symbols, end to end
+    forbidden_starts: np.ndarray  # int64[f + 1]
+    merges: np.ndarray  # int64[m, 3]: left, right, count; the rules of one call of `merge_pairs`
     counters: np.ndarray  # int64[COUNTERS]
 
 

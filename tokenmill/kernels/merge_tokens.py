@@ -1,7 +1,7 @@
-"""Which strings exist as tokens during training: two rules may make the same token, and none may make a special token.
+"""What a token spells, as far as the merge loop must know it: no rule may make a special token.
 
-A token is a tree of merges over base symbols. Its rolling hash does not depend on the tree, so equal strings meet in one table
-entry.
+A token is a tree of merges over base symbols; its rolling hash does not depend on the tree. Two rules never make the same string: no
+merge crosses the borders of a string that ends as one token, so each of its occurrences is merged in the same way, by the same rules.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from tokenmill.kernels.hashing import mix
-from tokenmill.kernels.merge_state import KEY, LOW_32, TOKENS_USED
+from tokenmill.kernels.merge_state import TOKENS_USED
 
 # Columns of `tokens`; a base symbol has LEFT = -1 and its id in RIGHT.
 HASH, POWER, SIZE, LEFT, RIGHT = 0, 1, 2, 3, 4
@@ -19,19 +19,9 @@ ROLLING_BASE = np.int64(0x42B2AE3D27D4EB4F)
 
 
 @njit(cache=True, nogil=True)
-def add_token(state, left, right):
-    """A new token behind the others: a base symbol (`left` -1, `right` its id), or the product of two tokens."""
-    tokens, token = state.tokens, state.counters[TOKENS_USED]
-    if left < 0:
-        tokens[token, HASH] = np.int64(mix(np.uint64(right) + np.uint64(1)))
-        tokens[token, POWER], tokens[token, SIZE] = ROLLING_BASE, 1
-    else:
-        tokens[token, HASH] = product_hash(tokens, left, right)
-        tokens[token, POWER] = tokens[left, POWER] * tokens[right, POWER]
-        tokens[token, SIZE] = tokens[left, SIZE] + tokens[right, SIZE]
-    tokens[token, LEFT], tokens[token, RIGHT] = left, right
-    state.counters[TOKENS_USED] = token + 1
-    return token
+def symbol_hash(symbol):
+    """Hash of the string of one base symbol."""
+    return np.int64(mix(np.uint64(symbol) + np.uint64(1)))
 
 
 @njit(cache=True, nogil=True)
@@ -41,30 +31,56 @@ def product_hash(tokens, left, right):
 
 
 @njit(cache=True, nogil=True)
-def find_product(state, left, right):
-    """Where the product of two tokens stands in `token_table`: its entry, or the free entry where it belongs."""
-    tokens, table = state.tokens, state.token_table
-    wanted, size = product_hash(tokens, left, right), tokens[left, SIZE] + tokens[right, SIZE]
-    mask = np.uint64(table.size - 1)
-    slot = mix(np.uint64(wanted)) & mask
-    while table[slot] >= 0:
-        token = table[slot]
-        if tokens[token, HASH] == wanted and tokens[token, SIZE] == size and is_product(tokens, token, left, right):
-            break
-        slot = (slot + np.uint64(1)) & mask
-    return np.int64(slot)
+def add_base_tokens(state, alphabet):
+    """Tokens 0 .. alphabet - 1: the base symbols."""
+    for symbol in range(alphabet):
+        state.tokens[symbol, HASH], state.tokens[symbol, POWER] = symbol_hash(symbol), ROLLING_BASE
+        state.tokens[symbol, SIZE], state.tokens[symbol, LEFT], state.tokens[symbol, RIGHT] = 1, -1, symbol
+    state.counters[TOKENS_USED] = alphabet
 
 
 @njit(cache=True, nogil=True)
-def is_product(tokens, token, left, right):
-    """Compare strings, base symbol by base symbol: is `token` what `left` and `right` make together?"""
-    size = tokens[token, SIZE]
-    spelled, expected = np.empty(size, np.int64), np.empty(size, np.int64)
-    spell_token(tokens, token, spelled)
-    spell_token(tokens, left, expected)
-    spell_token(tokens, right, expected[tokens[left, SIZE] :])
-    for position in range(size):
-        if spelled[position] != expected[position]:
+def add_product(state, left, right):
+    """A new token behind the others; returns its id."""
+    tokens, token = state.tokens, state.counters[TOKENS_USED]
+    tokens[token, HASH] = product_hash(tokens, left, right)
+    tokens[token, POWER] = tokens[left, POWER] * tokens[right, POWER]
+    tokens[token, SIZE] = tokens[left, SIZE] + tokens[right, SIZE]
+    tokens[token, LEFT], tokens[token, RIGHT] = left, right
+    state.counters[TOKENS_USED] = token + 1
+    return token
+
+
+@njit(cache=True, nogil=True)
+def is_forbidden(state, left, right):
+    """Would the product of two tokens spell one of the forbidden strings?"""
+    tokens, starts = state.tokens, state.forbidden_starts
+    size = tokens[left, SIZE] + tokens[right, SIZE]
+    wanted = product_hash(tokens, left, right)
+    for place in range(starts.size - 1):
+        symbols = state.forbidden[starts[place] : starts[place + 1]]
+        if symbols.size == size and hash_symbols(symbols) == wanted and spells(tokens, left, right, symbols):
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def hash_symbols(symbols):
+    """Rolling hash of a string given as base symbols."""
+    value = np.int64(0)
+    for symbol in symbols:
+        value = value * ROLLING_BASE + symbol_hash(symbol)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def spells(tokens, left, right, symbols):
+    """Do two tokens together spell these base symbols? (Equal hashes only say: almost certainly.)"""
+    spelled = np.empty(symbols.size, np.int64)
+    spell_token(tokens, left, spelled)
+    spell_token(tokens, right, spelled[tokens[left, SIZE] :])
+    for position in range(symbols.size):
+        if spelled[position] != symbols[position]:
             return False
     return True
 
@@ -83,38 +99,3 @@ def spell_token(tokens, token, spelled):
         else:
             pending[depth], pending[depth + 1] = tokens[current, RIGHT], tokens[current, LEFT]
             depth += 2
-
-
-@njit(cache=True, nogil=True)
-def add_base_tokens(state, alphabet):
-    """Tokens 0 .. alphabet - 1: the base symbols. They need no place in the table: a product is never that short."""
-    for symbol in range(alphabet):
-        add_token(state, -1, symbol)
-
-
-@njit(cache=True, nogil=True)
-def add_forbidden_token(state, symbols):
-    """Reserve the string of a special token (two or more base symbols); returns the token that stands for it here."""
-    token = np.int64(symbols[0])
-    for position in range(1, symbols.size):
-        slot = find_product(state, token, symbols[position])
-        token = add_token(state, token, np.int64(symbols[position]))
-    if state.token_table[slot] < 0:
-        state.token_table[slot] = token
-    return state.token_table[slot]
-
-
-@njit(cache=True, nogil=True)
-def product_of(state, slot):
-    """The token that a pair's merge makes: a new one, one that another merge made before, or -1 where it is forbidden."""
-    left, right = state.pairs[slot, KEY] >> 32, state.pairs[slot, KEY] & LOW_32
-    place = find_product(state, left, right)
-    token = state.token_table[place]
-    if token < 0:
-        token = add_token(state, left, right)
-        state.token_table[place] = token
-        return token
-    for forbidden in state.forbidden:
-        if token == forbidden:
-            return -1
-    return token
