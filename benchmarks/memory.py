@@ -2,8 +2,8 @@
 
     python -m benchmarks.memory --gigabytes 2 --workers 2
 
-Runs the commands as a user does and samples the tree of processes four times a second. Flat means: the last third of the samples is not
-above the middle third.
+Runs the commands as a user does and samples the tree of processes four times a second. Flat means: the last third of the samples
+is not above the middle third.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow.compute as pc
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline import accounting, counts_folder
@@ -33,6 +34,8 @@ from transforms.splits import ReadOptions, SourceFile, Split
 #: Below this much input one process is done before a second one has started.
 SMALL_INPUT_BYTES = 48 << 20
 POLL_SECONDS = 0.5
+#: Words beyond this are trained on, but hardly meant.
+LONG_WORD_BYTES = 10_000
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,10 @@ def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execu
     """`tokenmill train` on word counts: writes the tokenizer file `output`."""
     counts = counts_folder.read_counts(path)
     target = options.merges if options.merges is not None else options.vocab_size or 0
+    longest = pc.max(pc.binary_length(counts["word"])).as_py() or 0
     with run.reporter.stage("merges", target, unit="merges" if options.merges is not None else "tokens") as stage:
+        if longest > LONG_WORD_BYTES:
+            stage.message(f"warning: the longest word has {longest:,} bytes; does {options.pretokenizer!r} suit this text?")
 
         def show(made: int, latest: list[tuple[str, str, int]]) -> None:
             stage.update(made, latest=latest[-3:])

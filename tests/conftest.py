@@ -15,6 +15,12 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 JIT_DISABLED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Kernels reckon modulo 2^64; as plain Python, NumPy warns of each overflow."""
+    if JIT_DISABLED:
+        config.addinivalue_line("filterwarnings", "ignore:overflow encountered:RuntimeWarning")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Without the JIT a kernel is plain Python: tests of real sizes (marker `jit`) would take hours."""
     if not JIT_DISABLED:

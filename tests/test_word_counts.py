@@ -203,7 +203,6 @@ def test_good_counts_pass_and_take_the_schema() -> None:
     assert check_counts(table.slice(0, 0), "f.parquet").num_rows == 0
 
 
-@pytest.mark.xfail(strict=True, reason="two words with one first_seen pass: first-seen ties are then undefined")
 def test_one_first_seen_for_two_words_is_refused() -> None:
     with pytest.raises(DataError, match="first_seen"):
         check_counts(raw_counts([b"a", b"b"], [1, 1], [0, 0]), "f.parquet")

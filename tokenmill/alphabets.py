@@ -7,12 +7,13 @@ their visible form.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from tokenmill.errors import TokenizerFileError
+from tokenmill.errors import DataError, TokenizerFileError
 from tokenmill.reference import MARKER, visible_bytes
 
 CODE_POINTS = 0x110000
@@ -47,13 +48,17 @@ class ByteAlphabet:
         """A string in the visible form as base symbols; None where it is not one."""
         return list(token) if all(character in _byte_of_visible() for character in token) else None
 
-    def lookup_tables(self, vocab: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-        """`(byte_ids, character_ids)` of `kernels.bpe.BpeTables`; a vocabulary that lacks a byte is malformed."""
-        missing = [symbol for symbol in visible_bytes() if symbol not in vocab]
+    def check_tokens(self, tokens: Collection[str]) -> None:
+        """A byte model has all 256 bytes, and no token that is not spelled in them."""
+        missing = [symbol for symbol in visible_bytes() if symbol not in tokens]
         if missing:
-            raise TokenizerFileError(
-                f"vocab: a byte model needs all 256 bytes; {len(missing)} are missing, the first is {missing[0]!r}"
-            )
+            raise TokenizerFileError(f"vocab: a byte model needs all 256 bytes; {len(missing)} are missing, first {missing[0]!r}")
+        for token in sorted(tokens):
+            if self.base_symbols(token) is None:
+                raise TokenizerFileError(f"vocab: {token!r} is not spelled in visible bytes; is this a char-bpe model?")
+
+    def lookup_tables(self, vocab: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+        """`(byte_ids, character_ids)` of `kernels.bpe.BpeTables`."""
         return np.array([vocab[symbol] for symbol in visible_bytes()], np.int32), np.empty(0, np.int32)
 
 
@@ -65,7 +70,13 @@ class CharacterAlphabet:
 
     def symbols_of(self, data: np.ndarray, offsets: np.ndarray) -> BaseSymbols:
         """Base symbols of words of valid UTF-8, as in `ByteAlphabet.symbols_of`; the alphabet is what they hold."""
-        text = data.tobytes().decode("utf-8")
+        try:
+            text = data.tobytes().decode("utf-8")
+        except UnicodeDecodeError as error:
+            word = int(np.searchsorted(offsets, error.start, side="right")) - 1
+            raise DataError(
+                f"word {word} of the counts is not UTF-8; train a byte-bpe model, or count the corpus again"
+            ) from None
         code_points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
         if self.marks_spaces:
             code_points = np.where(code_points == ord(" "), np.uint32(ord(MARKER)), code_points)
@@ -80,6 +91,9 @@ class CharacterAlphabet:
     def base_symbols(self, token: str) -> list[str] | None:
         """A token as base symbols."""
         return list(token)
+
+    def check_tokens(self, tokens: Collection[str]) -> None:
+        """Any tokens will do: characters that are none are unknown."""
 
     def lookup_tables(self, vocab: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
         """`(byte_ids, character_ids)` of `kernels.bpe.BpeTables`."""

@@ -27,8 +27,8 @@ OnMerges = Callable[[int, np.ndarray], None]
 class MergeRules:
     """What the merge loop learned, in order of rank.
 
-    `pairs`: int32[m, 2], the ids of left and right; `counts`: int64[m], the pair's count when it was chosen. Ids below `alphabet` are
-    base symbols; the product of rule k has the id `alphabet` + k. `exhausted`: no pair was left before the limit was reached.
+    `pairs`: int32[m, 2], the ids of left and right; `counts`: int64[m], the pair's count when it was chosen. Ids below `alphabet`
+    are base symbols; the product of rule k has the id `alphabet` + k. `exhausted`: no pair was left before the limit was reached.
     """
 
     pairs: np.ndarray
@@ -67,8 +67,8 @@ def learn_merges(
 ) -> MergeRules:
     """Learn BPE merge rules (Sennrich, Haddow and Birch, 2016), equal to `reference.train_bpe`.
 
-    Stops at `merges` rules, or when no pair of at least `min_count` is left. `forbidden` are symbol sequences (special tokens, two
-    symbols or more) that no rule may make.
+    Stops at `merges` rules, or when no pair of at least `min_count` is left. `forbidden` are symbol sequences (special tokens,
+    two symbols or more) that no rule may make.
     """
     possible = min(merges, int(words.symbols.size))
     state = _prepare_state(words, alphabet, possible, forbidden)

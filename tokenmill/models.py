@@ -43,6 +43,8 @@ class BpeModel:
 
     def __post_init__(self) -> None:
         check_ids(self.vocab)
+        self._check_specials()
+        self.alphabet.check_tokens(self.vocab.keys() - set(self.special_tokens))
         for place, (left, right) in enumerate(self.merge_rules):
             for token in (left, right, left + right):
                 if token not in self.vocab:
@@ -51,9 +53,15 @@ class BpeModel:
                     )
                 if token in self.special_tokens:
                     raise TokenizerFileError(f"merge_rules[{place}]: the special token {token!r} can be no part of a rule")
-        for token in self.special_tokens + ((self.unk_token,) if self.unk_token is not None else ()):
+
+    def _check_specials(self) -> None:
+        for place, token in enumerate(self.special_tokens):
             if token not in self.vocab:
-                raise TokenizerFileError(f"special_tokens: {token!r} has no id in vocab")
+                raise TokenizerFileError(f"special_tokens[{place}]: {token!r} has no id in vocab")
+            if token in self.special_tokens[:place]:
+                raise TokenizerFileError(f"special_tokens[{place}]: {token!r} stands twice")
+        if self.unk_token is not None and self.unk_token not in self.special_tokens:
+            raise TokenizerFileError(f"unk: {self.unk_token!r} is not among special_tokens; add it there")
 
     @cached_property
     def token_of_id(self) -> dict[int, str]:
@@ -61,6 +69,11 @@ class BpeModel:
         return {token_id: token for token, token_id in self.vocab.items()}
 
     @property
+    def takes_any_bytes(self) -> bool:
+        """Whether texts need not be UTF-8."""
+        return isinstance(self.alphabet, ByteAlphabet)
+
+    @cached_property
     def embedding_rows(self) -> int:
         """How many rows an Embedding layer needs: the largest id + 1."""
         return max(self.vocab.values(), default=-1) + 1
@@ -100,6 +113,8 @@ def check_ids(vocab: dict[str, int]) -> None:
     """Every id is a whole number from 0 to 2^31 - 2 and stands once."""
     owner: dict[int, str] = {}
     for token, token_id in vocab.items():
+        if not token:
+            raise TokenizerFileError("vocab: the empty string is no token")
         if not isinstance(token_id, int) or isinstance(token_id, bool) or not 0 <= token_id <= MAX_ID:
             raise TokenizerFileError(f"vocab: the id of {token!r} is {token_id!r}; ids are whole numbers from 0 to {MAX_ID}")
         if token_id in owner:

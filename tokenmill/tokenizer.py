@@ -131,6 +131,8 @@ class Tokenizer:
         """
         data = text if isinstance(text, bytes) else _utf_8_of(text)
         array = wrap_binary(np.frombuffer(data, np.uint8), np.array([0, len(data)]))
+        if isinstance(text, bytes) and not self.model.takes_any_bytes:
+            _check_utf_8(text)
         ids: list[int] = self._encode_checked(array).values.to_pylist()
         return ids
 
@@ -143,7 +145,10 @@ class Tokenizer:
 
         Raises `UnknownCharacterError` as `encode` does, naming the text's place.
         """
-        return self._encode_checked(large_strings(texts))
+        array = large_strings(texts)
+        if not self.model.takes_any_bytes:
+            _check_texts(array)
+        return self._encode_checked(array)
 
     def encode_known(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
         """As `encode_batch`, never raising for a character: also gives bool[d], which texts hold one without an id (-1)."""
@@ -164,8 +169,11 @@ class Tokenizer:
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
         character_ids = self.model.tables.character_ids
         for position, character in enumerate(text):
-            in_words = self.pretokenizer.lossless or not character.isspace()
-            if in_words and character_ids[ord(character)] < 0:
+            if not self.pretokenizer.lossless and character.isspace():
+                if position + 1 == len(text) or text[position + 1].isspace():
+                    continue  # dropped with the text's other whitespace
+                character = " "
+            if character_ids[ord(character)] < 0:
                 code_point = f"U+{ord(character):04X}"
                 where = f"{place}, character {position}: {character!r} ({code_point})"
                 return f"{where} is not in the alphabet; train with --unk or byte-bpe"
@@ -230,6 +238,21 @@ class _Encoder:
         ):
             tables.empty_table(self._cache.table)
             self._cache.ids_used[:] = 0
+
+
+def _check_utf_8(data: bytes) -> None:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidTextError(f"the text is not UTF-8 at byte {error.start}; decode it first, or use a byte-bpe model") from None
+
+
+def _check_texts(texts: pa.LargeStringArray) -> None:
+    """Arrow does not look into strings that others made: characters can only be read from UTF-8."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InvalidTextError(f"the texts are not valid: {error}; repair them, or use a byte-bpe model") from None
 
 
 def _utf_8_of(text: str) -> bytes:

@@ -144,6 +144,8 @@ def check_counts(counts: pa.Table, place: str) -> pa.Table:
         raise DataError(f"{place}: an empty word; count the corpus again")
     if pc.count_distinct(counts["word"]).as_py() != counts.num_rows:
         raise DataError(f"{place}: a word stands twice; count the corpus again")
+    if pc.count_distinct(counts["first_seen"]).as_py() != counts.num_rows:
+        raise DataError(f"{place}: two words have the same first_seen; count the corpus again")
     return counts
 
 

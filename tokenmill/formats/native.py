@@ -8,6 +8,7 @@ are equal bytes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -59,6 +60,7 @@ def loads(content: bytes) -> Tokenizer:
     """A tokenizer from the bytes of its file; `TokenizerFileError` names the key and the entry that is wrong."""
     document = _parse(content)
     _check_keys(document)
+    _refuse_surrogates(content, document)
     pretokenizer = _named(PreTokenizer, document, "pretokenizer", "wordpunct")
     rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
     specials = tuple(
@@ -69,6 +71,7 @@ def loads(content: bytes) -> Tokenizer:
         alphabet = alphabet_of(name, marks_spaces=pretokenizer.marks_spaces)
     except UsageError as error:
         raise TokenizerFileError(f"model: {error}") from None
+    _check_unicode(document, pretokenizer)
     model = BpeModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"))
     normalizer = _named(Normalizer, document, "normalizer", "identity")
     return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
@@ -83,9 +86,22 @@ def _parse(content: bytes) -> dict[str, Any]:
         raise TokenizerFileError(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise TokenizerFileError("not a tokenizer: nested too deeply") from None
+    except ValueError as error:
+        raise TokenizerFileError(f"not a tokenizer: {error}") from None
     if not isinstance(document, dict):
         raise TokenizerFileError(f"not a tokenizer: a JSON object is needed, this is a {type(document).__name__}")
     return document
+
+
+def _refuse_surrogates(content: bytes, document: dict[str, Any]) -> None:
+    """Text that JSON can escape but UTF-8 cannot hold; looked for only where the file escapes something of the kind."""
+    if not re.search(rb"\\u[dD][89a-fA-F]", content):
+        return
+    try:
+        _json(document).encode("utf-8")
+    except UnicodeEncodeError as error:
+        text = error.object[error.start : error.start + 1].encode("unicode_escape").decode()
+        raise TokenizerFileError(f"the lone surrogate {text} is no character; tokens are Unicode text") from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -112,6 +128,14 @@ def _check_keys(document: dict[str, Any]) -> None:
         raise TokenizerFileError(
             f"version: {document['version']} is not known here ({schemas.TOKENIZER_VERSION}); update tokenmill"
         )
+
+
+def _check_unicode(document: dict[str, Any], pretokenizer: PreTokenizer) -> None:
+    """Other tables would cut other words out of the same text, and give other ids in silence."""
+    version = document.get("unicode", pretokenizer.unicode_version)
+    if version != pretokenizer.unicode_version:
+        here = pretokenizer.unicode_version
+        raise TokenizerFileError(f"unicode: words were cut by the tables of Unicode {version}, here they are {here}; train again")
 
 
 def _names(types: Any) -> str:

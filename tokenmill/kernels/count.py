@@ -9,13 +9,13 @@ from numba import njit
 
 from tokenmill.kernels.hashing import combine
 from tokenmill.kernels.tables import (
-    LENGTH_BYTES,
-    SHORT_BYTES,
     HIGH,
     KIND_MASK,
+    LENGTH_BYTES,
     LONG,
     LOW,
     PAYLOAD_SHIFT,
+    SHORT_BYTES,
     TAG,
     VALUE,
     add_word,
@@ -28,7 +28,7 @@ from tokenmill.kernels.tables import (
 
 
 class WordSums(NamedTuple):
-    """Room for distinct words and what they add up to: `data` uint8[n], `offsets` int64[w + 1], `counts` and `first_seen` int64[w]."""
+    """Room for distinct words and their sums: `data` uint8[n], `offsets` int64[w + 1], `counts`, `first_seen` int64[w]."""
 
     data: np.ndarray
     offsets: np.ndarray

@@ -136,7 +136,10 @@ def merge_pairs(state, merges):
 
 @njit(cache=True, nogil=True)
 def apply_merge(state, slot, product):
-    """Replace a pair by its product wherever it stands, left to right; new neighbouring pairs get counts, slices, heap entries."""
+    """Replace a pair by its product wherever it stands, left to right.
+
+    New neighbouring pairs get counts, slices, heap entries.
+    """
     key, start, length = state.pairs[slot, KEY], state.pairs[slot, START], state.pairs[slot, LENGTH]
     left, right = key >> 32, key & LOW_32
     events = np.empty((2 * length, 2), np.int64)

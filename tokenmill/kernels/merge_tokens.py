@@ -1,7 +1,8 @@
 """What a token spells, as far as the merge loop must know it: no rule may make a special token.
 
-A token is a tree of merges over base symbols; its rolling hash does not depend on the tree. Two rules never make the same string: no
-merge crosses the borders of a string that ends as one token, so each of its occurrences is merged in the same way, by the same rules.
+A token is a tree of merges over base symbols; its rolling hash does not depend on the tree. Two rules never make the same string:
+no merge crosses the borders of a string that ends as one token, so each of its occurrences is merged in the same way, by the same
+rules.
 """
 
 from __future__ import annotations

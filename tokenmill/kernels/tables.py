@@ -119,8 +119,8 @@ def key_of_rare_word(text, start, end):
 def find_word(entries, arena, key, text, start, end):
     """The entry that holds a word, or the free entry where it belongs.
 
-    Takes the table's arrays, which the caller's loop has taken out of the tuple once: taking them out here counts references up and
-    down for each word, 32 ns a word instead of 11.
+    Takes the table's arrays, which the caller's loop has taken out of the tuple once: taking them out here counts references up
+    and down for each word, 32 ns a word instead of 11.
     """
     mask = np.uint64(entries.shape[0] - 1)
     slot = (key.low * LOW_FACTOR) ^ (key.high * HIGH_FACTOR)
