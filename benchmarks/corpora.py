@@ -25,7 +25,7 @@ def read_stdlib() -> list[str]:
 
 
 def vary_texts(texts: list[str], seed: int) -> Iterator[str]:
-    """The texts in another order, a new word in every fortieth line or so: vocabulary keeps growing, as it does in real corpora."""
+    """The texts in another order, a new word in every fortieth line or so: the vocabulary grows, as in real corpora."""
     source = random.Random(seed)
     for text in source.sample(texts, len(texts)):
         lines = text.split("\n")

@@ -100,7 +100,7 @@ def train_bpe(
         pair = best_pair(pairs, order if ties == "smallest" else None)
         rules.append((pair, pairs[pair]))
         order.setdefault(pair[0] + pair[1], len(order))
-        states = [replace_pair(word, pair) for word in states]
+        states = [replace_pair(word, pair) if pair[0] in word else word for word in states]
     return rules
 
 
