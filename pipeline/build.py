@@ -32,7 +32,7 @@ def build_dataset(path: str, reporter: Reporter, beam_args: tuple[str, ...], *, 
         OutputFolder(folder).check_free(overwrite=overwrite)
     manifest = driver.count_corpus(corpus, training.pretokenizer, counts, run, overwrite=overwrite)
     tokenizer, rules = driver.train_on_counts(counts, training, tokenizer_path, run)
-    text = summary.describe_reading(manifest) + summary.describe_learning(tokenizer, rules)
+    text = summary.describe_reading(manifest, counts) + summary.describe_learning(tokenizer, rules)
     if not config.encode.enabled:
         return text + f"wrote    {tokenizer_path}"
     dataset = driver.encode_corpus(corpus, tokenizer_path, tokens, run, overwrite=overwrite)

@@ -252,7 +252,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
         say(summary.describe_training(tokenizer, rules, output), options)
         return
     tokenizer, rules, manifest = driver.train_on_corpus(make_corpus(inputs, options), training, output, run)
-    say(summary.describe_reading(manifest) + summary.describe_training(tokenizer, rules, output), options)
+    say(summary.describe_reading(manifest, None) + summary.describe_training(tokenizer, rules, output), options)
 
 
 @main.command()

@@ -20,7 +20,7 @@ from pipeline.jobs import BuildGraph, count_graph, encode_graph
 from pipeline.outputs import OutputFolder, write_card
 from pipeline.progress import Reporter, Stage
 from pipeline.runners import parse_options, run_pipeline
-from tokenmill import schemas
+from tokenmill import kernels, schemas
 from tokenmill.errors import TokenmillError
 from tokenmill.merge_loop import MergeRules
 from tokenmill.pretokenizers import PreTokenizer
@@ -186,6 +186,8 @@ def _run_job(name: str, build: BuildGraph, plan: Plan, folder: OutputFolder, run
     """Run a graph under the eyes of the reporter; returns the journal's records."""
     journal = Journal(folder.journal)
     with run.reporter.stage(name, len(plan.splits)) as stage:
+        if not kernels.are_compiled():
+            stage.message("compiling kernels: the first run after an installation takes about half a minute longer")
         if plan.splits:
             ticker = _Ticker(journal, stage)
             run_pipeline(build, workers=choose_workers(plan, run), beam_args=run.beam_args, on_tick=ticker.tick)

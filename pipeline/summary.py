@@ -7,15 +7,14 @@ from typing import Any
 
 from pipeline.progress import show_printable
 from tokenmill.merge_loop import MergeRules
-from tokenmill.reference import MARKER
 from tokenmill.tokenizer import Tokenizer
 
 _SHOWN_RULES = 8
 _SHOWN_TOKENS = 6
 
 
-def describe_reading(manifest: Mapping[str, Any]) -> str:
-    """The lines on what was read, of a manifest of word counts or of a dataset."""
+def describe_reading(manifest: Mapping[str, Any], output: str | None) -> str:
+    """The lines on what was read, of a manifest of word counts or of a dataset; `output` is the folder that keeps the rejects."""
     totals = manifest["totals"]
     source = count_things(len(manifest["files"]), "file")
     lines = [f"read     {totals['documents']:,} documents, {totals['bytes']:,} bytes of text, from {source}"]
@@ -24,7 +23,8 @@ def describe_reading(manifest: Mapping[str, Any]) -> str:
     if totals["replaced"]:
         lines.append(f"         in {totals['replaced']:,} documents invalid UTF-8 was replaced by U+FFFD")
     if totals["rejected"]:
-        lines.append(f"         {totals['rejected']:,} records were rejected: rejects/ says which and why")
+        where = "`tokenmill count` keeps them in files" if output is None else f"{output}/rejects says which and why"
+        lines.append(f"         {count_things(totals['rejected'], 'record')} rejected: {where}")
     return "\n".join(lines) + "\n"
 
 
@@ -32,7 +32,7 @@ def describe_counts(manifest: Mapping[str, Any], output: str) -> str:
     """After `count`."""
     totals, pretokenizer = manifest["totals"], manifest["pretokenizer"]
     return (
-        describe_reading(manifest)
+        describe_reading(manifest, output)
         + f"counted  {totals['words']:,} words, {totals['distinct_words']:,} distinct (pre-tokenizer {pretokenizer})\n"
         + f"wrote    {output}\n"
         + f"next     tokenmill train {output} --model byte-bpe --vocab-size 32000 --output tokenizer.json"
@@ -43,7 +43,7 @@ def describe_learning(tokenizer: Tokenizer, rules: MergeRules) -> str:
     """The lines on what was learned."""
     model = tokenizer.model
     shown = [f"{left} {right}" for left, right in model.merge_rules[:_SHOWN_RULES]]
-    words = (token for token in model.vocab if token.removeprefix(MARKER).isalpha() and token not in tokenizer.special_tokens)
+    words = (token for token in model.vocab if token not in tokenizer.special_tokens and _is_word(tokenizer, token))
     longest = sorted(words, key=lambda token: (-len(token), token))[:_SHOWN_TOKENS]
     lines = [
         f"learned  {len(model.merge_rules):,} merge rules on an alphabet of {rules.alphabet:,}: vocabulary {len(tokenizer):,}",
@@ -53,6 +53,12 @@ def describe_learning(tokenizer: Tokenizer, rules: MergeRules) -> str:
     if rules.exhausted:
         lines.append("         fewer than asked for: no pair of symbols is left in the corpus")
     return show_lines(lines)
+
+
+def _is_word(tokenizer: Tokenizer, token: str) -> bool:
+    """Letters alone, a space in front or not."""
+    text = tokenizer.model.alphabet.spell(token).decode("utf-8", "replace")
+    return text.removeprefix(" ").isalpha()
 
 
 def describe_training(tokenizer: Tokenizer, rules: MergeRules, output: str) -> str:
@@ -79,7 +85,7 @@ def describe_writing(manifest: Mapping[str, Any], output: str) -> str:
 
 def describe_dataset(manifest: Mapping[str, Any], output: str) -> str:
     """After `encode`."""
-    return describe_reading(manifest) + describe_writing(manifest, output) + describe_use(output)
+    return describe_reading(manifest, output) + describe_writing(manifest, output) + describe_use(output)
 
 
 def describe_use(output: str) -> str:

@@ -89,6 +89,7 @@ def open_dataset(text: str) -> Dataset:
 def _load_hub(name: DatasetName) -> Dataset:
     import datasets
 
+    datasets.disable_progress_bars()  # they would stand between the lines of our own log
     return datasets.load_dataset(name.path, name.config, revision=name.revision, split=name.split or _DEFAULT_SPLIT)
 
 
