@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.outputs import OutputFolder
+from pipeline.outputs import COUNTS_FORMAT, OutputFolder
 from tokenmill import schemas
 from tokenmill.data import UNICODE_VERSION
 from tokenmill.errors import UnreadableFileError, UsageError
@@ -38,7 +38,7 @@ def write_counts(
     }
     part = _write_part(folder, counts, header)
     manifest = {
-        "format": "tokenmill-word-counts",
+        "format": COUNTS_FORMAT,
         "version": schemas.WORD_COUNTS_VERSION,
         **header,
         "word_counts_sha256": fingerprint_counts(counts, with_order=False),

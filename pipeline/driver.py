@@ -17,11 +17,11 @@ from pipeline import accounting, counts_folder
 from pipeline.accounting import MaxRejects
 from pipeline.inputs import DEFAULT_SPLIT_BYTES, plan_splits, resolve_inputs
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
-from pipeline.outputs import OutputFolder, write_card
+from pipeline.outputs import DATASET_FORMAT, OutputFolder, write_card
 from pipeline.progress import Reporter, Stage
 from pipeline.runners import parse_options, run_pipeline
 from tokenmill import kernels, schemas
-from tokenmill.errors import TokenmillError
+from tokenmill.errors import TokenmillError, UsageError
 from tokenmill.merge_loop import MergeRules
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
@@ -156,6 +156,7 @@ def encode_corpus(corpus: Corpus, tokenizer_path: str, output: str, run: Executi
 def _begin(corpus: Corpus, output: str, run: Execution, overwrite: bool) -> tuple[OutputFolder, Plan]:
     """Everything that can be refused is refused before the output folder changes."""
     folder = OutputFolder(output)
+    _check_apart(corpus, output)
     folder.check_free(overwrite=overwrite)
     parse_options(run.beam_args, workers=run.workers or 1)
     plan = plan_corpus(corpus)
@@ -163,12 +164,20 @@ def _begin(corpus: Corpus, output: str, run: Execution, overwrite: bool) -> tupl
     return folder, plan
 
 
+def _check_apart(corpus: Corpus, output: str) -> None:
+    """An output inside an input folder would be read as input the next time."""
+    target = os.path.realpath(output)
+    for path in corpus.inputs:
+        if os.path.isdir(path) and f"{target}/".startswith(f"{os.path.realpath(path).rstrip('/')}/"):
+            raise UsageError(f"the output {output} lies in the input folder {path}; choose a folder outside of it")
+
+
 def _describe_dataset(
     tokenizer: Tokenizer, files: list[dict[str, Any]], totals: dict[str, int], shards: list[dict[str, Any]]
 ) -> dict[str, Any]:
     tokens = sum(shard["tokens"] for shard in shards)
     return {
-        "format": "tokenmill-dataset",
+        "format": DATASET_FORMAT,
         "version": schemas.DATASET_VERSION,
         "tokenizer": {
             "file": "tokenizer.json",

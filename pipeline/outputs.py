@@ -20,7 +20,16 @@ from tokenmill import schemas
 from tokenmill.errors import OutputExistsError, UnreadableFileError, UsageError
 from transforms.journal import list_files, write_file_atomically
 
-_OWN_FILES = ("part-*-of-*.parquet", "part-*-of-*.parquet.tmp-*", "manifest.json.tmp-*", "tokenizer.json*", "README.md*")
+DATASET_FORMAT, COUNTS_FORMAT = "tokenmill-dataset", "tokenmill-word-counts"
+_OWN_FILES = (
+    "part-*-of-*.parquet",
+    "part-*-of-*.parquet.tmp-*",
+    "manifest.json.tmp-*",
+    "tokenizer.json",
+    "tokenizer.json.tmp-*",
+    "README.md",
+    "README.md.tmp-*",
+)
 
 
 @dataclass(frozen=True)
@@ -47,16 +56,26 @@ class OutputFolder:
         return self.join("rejects")
 
     def check_free(self, *, overwrite: bool) -> None:
-        """A folder that holds something published is only written to with `overwrite`. Changes nothing."""
-        if not overwrite and FileSystems.exists(self.join(schemas.MANIFEST)):
-            raise OutputExistsError(
-                f"{self.path} holds a finished dataset or word counts; give --overwrite to replace it, or another folder"
-            )
+        """Raise `OutputExistsError` where a run would replace what is not ours, or what is published (without `overwrite`)."""
+        manifest = read_manifest(self.path)
+        if manifest is not None:
+            if manifest.get("format") not in (DATASET_FORMAT, COUNTS_FORMAT):
+                raise OutputExistsError(f"{self.join(schemas.MANIFEST)} was not written by tokenmill; choose another folder")
+            if not overwrite:
+                what = "a finished dataset" if manifest["format"] == DATASET_FORMAT else "finished word counts"
+                raise OutputExistsError(f"{self.path} holds {what}; give --overwrite to replace it, or another folder")
+        elif not FileSystems.exists(self.journal):
+            strangers = [path for pattern in _OWN_FILES for path in list_files(self.path, pattern)]
+            if strangers:
+                raise OutputExistsError(
+                    f"{strangers[0]} is in the way, and no part of a dataset of tokenmill; choose another folder"
+                )
 
     def begin(self) -> None:
-        """Make the folder ready for a run: what an earlier one left goes, the manifest first."""
+        """Make the folder ready for a run: what an earlier one left goes, the manifest first. Files that are not ours stay."""
         self._delete([self.join(schemas.MANIFEST)])
-        self._sweep()
+        self.abandon()
+        self._delete(list_files(self.rejects, "part-*-of-*.jsonl*"))
         try:
             for folder in (self.path, self.join("_work"), self.journal, self.partitions):
                 if not FileSystems.exists(folder):
@@ -70,15 +89,11 @@ class OutputFolder:
         self._delete([self.join("_work")])
 
     def publish(self, manifest: dict[str, Any], files: dict[str, bytes]) -> None:
-        """Write the last files, the manifest at the very end, and drop the working files."""
+        """Write the last files, the manifest behind all others; then the working files go, which say that the folder is ours."""
         for name, content in files.items():
             write_file_atomically(self.join(name), content)
-        self._delete([self.join("_work")])
         write_file_atomically(self.join(schemas.MANIFEST), render_manifest(manifest))
-
-    def _sweep(self) -> None:
-        self.abandon()
-        self._delete([self.rejects])
+        self._delete([self.join("_work")])
 
     def _delete(self, paths: list[str]) -> None:
         existing = [path for path in paths if FileSystems.exists(path)]

@@ -190,6 +190,25 @@ def test_finished_dataset_is_kept_without_overwrite(dataset: Path) -> None:
     assert read_manifest(dataset) == before
 
 
+@pytest.mark.parametrize("name", ["README.md", "tokenizer.json", "part-00000-of-00001.parquet", "manifest.json"])
+def test_files_that_are_not_ours_are_never_touched(dataset: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / name).write_text("{}")
+    corpus, tokenizer = Corpus((str(dataset / "corpus.jsonl"),), limit=5), str(dataset / "tokenizer.json")
+    with pytest.raises(errors.OutputExistsError, match="choose another folder"):
+        driver.encode_corpus(corpus, tokenizer, str(tmp_path), RUN, overwrite=True)
+    assert (tmp_path / name).read_text() == "{}"
+    (tmp_path / name).unlink()
+    driver.encode_corpus(corpus, tokenizer, str(tmp_path), RUN)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_output_in_the_input_folder_is_refused(dataset: Path) -> None:
+    for output in (dataset, dataset / "more"):
+        with pytest.raises(errors.UsageError, match="lies in the input folder"):
+            driver.encode_corpus(Corpus((str(dataset),)), str(dataset / "tokenizer.json"), str(output), RUN)
+
+
 def test_overwrite_replaces_every_old_shard(tmp_path: Path, dataset: Path) -> None:
     corpus = Corpus((str(dataset / "corpus.jsonl"),), split_bytes=4_000)
     tokenizer, output = str(dataset / "tokenizer.json"), str(tmp_path / "tokens")
