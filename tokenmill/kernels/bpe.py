@@ -252,7 +252,8 @@ def remember_word(cache, slot, key, text, start, end, ids):
         table.entries[slot, VALUE] = np.uint64((np.int64(ids[-1]) & LOW_32) << 32 | (np.int64(ids[0]) & LOW_32))
         return
     table.entries[slot, VALUE] = np.uint64(place)
-    cache.ids[place : place + ids.size] = ids
+    for position in range(ids.size):
+        cache.ids[place + position] = ids[position]
     cache.ids_used[IDS_USED] = place + ids.size
 
 

@@ -19,6 +19,7 @@ from tokenmill.kernels.tables import (
     TAG,
     VALUE,
     add_word,
+    copy_bytes,
     copy_word,
     find_word,
     has_room,
@@ -151,7 +152,6 @@ def add_up_words(table, text, word_ends, counts, first_seen, sums):
 def begin_sum(sums, place, text, start, end):
     """Write a new word behind the others, with count 0."""
     written = sums.offsets[place]
-    for position in range(start, end):
-        sums.data[written + position - start] = text[position]
+    copy_bytes(text, start, end, sums.data, written)
     sums.offsets[place + 1] = written + end - start
     sums.counts[place] = 0

@@ -42,9 +42,7 @@ _ZERO = np.int64(0)
 
 
 @njit(cache=True, nogil=True)
-def _tile_document(
-    text: np.ndarray, position: int, end: int, classes: np.ndarray, kinds: tuple[int, int], word_ends: np.ndarray, words: int
-) -> tuple[int, int]:
+def _tile_document(text, position, end, classes, kinds, word_ends, words):
     """Write the words of a document from `position` on; returns (position, words) behind them, short of `end` if room ends."""
     while position < end and words < word_ends.size:
         starts, at_end = np.uint64(0), False
@@ -61,15 +59,7 @@ def _tile_document(
 
 
 @njit(cache=True, nogil=True)
-def _tile_documents(
-    text: np.ndarray,
-    doc_ends: np.ndarray,
-    classes: np.ndarray,
-    kinds: tuple[int, int],
-    cursor: np.ndarray,
-    word_ends: np.ndarray,
-    doc_words: np.ndarray,
-) -> tuple[int, int]:
+def _tile_documents(text, doc_ends, classes, kinds, cursor, word_ends, doc_words):
     """The scan of the lossless rules; `kinds` as in `end_of_lossless_word`."""
     document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
     while document < doc_ends.size and documents < doc_words.size:
@@ -84,15 +74,7 @@ def _tile_documents(
 
 
 @njit(cache=True, nogil=True)
-def scan_gpt2(
-    text: np.ndarray,
-    doc_ends: np.ndarray,
-    classes: np.ndarray,
-    cursor: np.ndarray,
-    word_ends: np.ndarray,
-    doc_words: np.ndarray,
-    marked: np.ndarray,
-) -> tuple[int, int]:
+def scan_gpt2(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
     """Words of the GPT-2 pattern, which tile the text: `Hi, I'm` gives the ends 2, 3, 5, 7.
 
     `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+`
@@ -101,29 +83,13 @@ def scan_gpt2(
 
 
 @njit(cache=True, nogil=True)
-def scan_whitespace(
-    text: np.ndarray,
-    doc_ends: np.ndarray,
-    classes: np.ndarray,
-    cursor: np.ndarray,
-    word_ends: np.ndarray,
-    doc_words: np.ndarray,
-    marked: np.ndarray,
-) -> tuple[int, int]:
+def scan_whitespace(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
     """Words of ` ?\\S+|\\s+(?!\\S)|\\s+`, which tile the text: `Hi, I'm` gives the ends 3, 7."""
     return _tile_documents(text, doc_ends, classes, (NO_CLASS, NO_CLASS), cursor, word_ends, doc_words)
 
 
 @njit(cache=True, nogil=True)
-def scan_none(
-    text: np.ndarray,
-    doc_ends: np.ndarray,
-    classes: np.ndarray,
-    cursor: np.ndarray,
-    word_ends: np.ndarray,
-    doc_words: np.ndarray,
-    marked: np.ndarray,
-) -> tuple[int, int]:
+def scan_none(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
     """Each document is one word: `Hi, I'm` gives the end 7."""
     document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
     while document < doc_ends.size and documents < doc_words.size:
@@ -139,9 +105,7 @@ def scan_none(
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _mark_block(
-    text: np.ndarray, position: int, end: int, classes: np.ndarray, word_ends: np.ndarray, words: int, marked: np.ndarray
-) -> tuple[int, int]:
+def _mark_block(text, position, end, classes, word_ends, words, marked):
     """Write the certain words of one block to `marked`; returns (position, words) behind them, unchanged if there are none."""
     starts, dropped, replaced, at_end = mark_wordpunct_starts(text, position, end, classes)
     if dropped & np.uint64(1):
@@ -158,9 +122,7 @@ def _mark_block(
 
 
 @njit(cache=True, nogil=True)
-def _mark_word(
-    text: np.ndarray, position: int, end: int, classes: np.ndarray, word_ends: np.ndarray, words: int, marked: np.ndarray
-) -> tuple[int, int]:
+def _mark_word(text, position, end, classes, word_ends, words, marked):
     """Write one word to `marked`; returns (position, words) behind it, unchanged without room, at `end` without a word."""
     start = end_of_run(text, position, end, classes, RE_SPACE, True)
     if start >= end:
@@ -177,9 +139,7 @@ def _mark_word(
 
 
 @njit(cache=True, nogil=True)
-def _mark_document(
-    text: np.ndarray, position: int, end: int, classes: np.ndarray, word_ends: np.ndarray, words: int, marked: np.ndarray
-) -> tuple[int, int]:
+def _mark_document(text, position, end, classes, word_ends, words, marked):
     """`_tile_document` for wordpunct; room is room in `marked` too."""
     last_block = text.size - 2 * BLOCK_BYTES
     while position < end:
@@ -195,15 +155,7 @@ def _mark_document(
 
 
 @njit(cache=True, nogil=True)
-def scan_wordpunct(
-    text: np.ndarray,
-    doc_ends: np.ndarray,
-    classes: np.ndarray,
-    cursor: np.ndarray,
-    word_ends: np.ndarray,
-    doc_words: np.ndarray,
-    marked: np.ndarray,
-) -> tuple[int, int]:
+def scan_wordpunct(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
     """Words of `\\w+(?:'\\w+)?|[^\\w\\s]`, written to `marked` with a space before each that follows whitespace.
 
     The text `Hi,  I'm` gives `marked` `Hi, I'm` and the ends 2, 3, 7. The words of a text are never longer than the text. A call

@@ -31,27 +31,25 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @njit(cache=True, nogil=True)
-def mark_first(count: int) -> np.uint64:
+def mark_first(count):
     """The lowest `count` bits, 0 <= count <= 64: 3 gives 0b111."""
     return _ALL >> np.uint64(64 - count) if count > 0 else _NO_BITS
 
 
 @njit(cache=True, nogil=True)
-def mark_last(count: int) -> np.uint64:
+def mark_last(count):
     """The highest of the lowest `count` bits: 3 gives 0b100."""
     return mark_first(count) & ~(mark_first(count) >> _ONE)
 
 
 @njit(cache=True, nogil=True)
-def mark_letters(text: np.ndarray, position: int) -> np.uint64:
+def mark_letters(text, position):
     """The ASCII letters of a block: `a1B...` gives 0b101..."""
     return mark_bytes_between(text, position, 0x41, 0x5A) | mark_bytes_between(text, position, 0x61, 0x7A)
 
 
 @njit(cache=True, nogil=True)
-def classify_characters(
-    text: np.ndarray, position: int, end: int, classes: np.ndarray, first: int, second: int, space: int
-) -> tuple[np.uint64, np.uint64, np.uint64, int]:
+def classify_characters(text, position, end, classes, first, second, space):
     """Of the block's characters beyond ASCII: masks of class `first`, of `second`, of bytes inside a character; the bytes known.
 
     The block is known up to the document's end, to the first character that it holds only a part of, and to the first one of
@@ -75,7 +73,7 @@ def classify_characters(
 
 
 @njit(cache=True, nogil=True)
-def split_contractions(text: np.ndarray, position: int, end: int, starts: np.uint64, apostrophes: np.uint64) -> np.uint64:
+def split_contractions(text, position, end, starts, apostrophes):
     """`starts` with contractions as words: an apostrophe that begins a word takes `s`, `re` ... and a word begins behind them.
 
     `it'select` has starts at `'` and `s`; it becomes `'` and `e`.
@@ -92,15 +90,13 @@ def split_contractions(text: np.ndarray, position: int, end: int, starts: np.uin
 
 
 @njit(cache=True, nogil=True)
-def keep_certain(starts: np.uint64, known: int, at_end: bool) -> np.uint64:
+def keep_certain(starts, known, at_end):
     """The starts from bit 1 on whose next byte is known; at the document's end all that lie in it."""
     return starts & mark_first(known if at_end else known - 1) & ~_ONE
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def mark_lossless_starts(
-    text: np.ndarray, position: int, end: int, classes: np.ndarray, kinds: tuple[int, int]
-) -> tuple[np.uint64, bool]:
+def mark_lossless_starts(text, position, end, classes, kinds):
     """Certain word starts in the block at `position` by the rule of `end_of_lossless_word`, and whether the document ends in it.
 
     A word starts where the class changes, unless behind a space, which it takes along. A run of whitespace is a word, but for its
@@ -125,7 +121,7 @@ def mark_lossless_starts(
 
 
 @njit(cache=True, nogil=True)
-def join_apostrophes(starts: np.uint64, word: np.uint64, apostrophes: np.uint64) -> np.uint64:
+def join_apostrophes(starts, word, apostrophes):
     """`starts` without those of `'` and of what follows in `\\w+(?:'\\w+)?`: in `a'b'c` the words are `a'b`, `'`, `c`."""
     apostrophes &= (word << _ONE) & (word >> _ONE)
     used = np.int64(-1)
@@ -139,9 +135,7 @@ def join_apostrophes(starts: np.uint64, word: np.uint64, apostrophes: np.uint64)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def mark_wordpunct_starts(
-    text: np.ndarray, position: int, end: int, classes: np.ndarray
-) -> tuple[np.uint64, np.uint64, np.uint64, bool]:
+def mark_wordpunct_starts(text, position, end, classes):
     """Of the block at `position`: certain word starts of wordpunct; whitespace to drop, and to make a space; at the end or not.
 
     Whitespace before whitespace, or before the document's end, is dropped; what is left stands right before a word and is its
@@ -162,7 +156,7 @@ def mark_wordpunct_starts(
 
 
 @njit(cache=True, nogil=True)
-def write_kept_ends(starts: np.uint64, dropped: np.uint64, position: int, word_ends: np.ndarray, words: int) -> tuple[int, int]:
+def write_kept_ends(starts, dropped, position, word_ends, words):
     """`write_word_ends` where dropped bytes do not count; returns the new `words` and the last start's offset in the block.
 
     0b10100 without 0b01000, at position 100, writes 102, 103, and the offset is 4.
@@ -177,7 +171,7 @@ def write_kept_ends(starts: np.uint64, dropped: np.uint64, position: int, word_e
 
 
 @njit(cache=True, nogil=True)
-def write_spaces(places: np.uint64, dropped: np.uint64, target: np.ndarray, at: int) -> None:
+def write_spaces(places, dropped, target, at):
     """Put a space at the bytes in `places`, dropped bytes not counted: 0b10000 without 0b01000, at 100, writes target[103]."""
     while places:
         before = (_ONE << np.uint64(count_trailing_zeros(places))) - _ONE
@@ -186,7 +180,7 @@ def write_spaces(places: np.uint64, dropped: np.uint64, target: np.ndarray, at: 
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def copy_kept(text: np.ndarray, position: int, dropped: np.uint64, length: int, target: np.ndarray, at: int) -> int:
+def copy_kept(text, position, dropped, length, target, at):
     """Copy the first `length` bytes of a block without the dropped ones to target[at:]; returns where the copy ends.
 
     Always whole 64 bytes, the surplus to be overwritten: both arrays must have two blocks of room. `Hi,  I`, 0b01000, 6 copies
@@ -208,7 +202,7 @@ def copy_kept(text: np.ndarray, position: int, dropped: np.uint64, length: int, 
 
 
 @njit(cache=True, nogil=True)
-def write_word_ends(starts: np.uint64, position: int, word_ends: np.ndarray, words: int) -> int:
+def write_word_ends(starts, position, word_ends, words):
     """Write the positions of the set bits, which end the words before them, from word_ends[words] on; returns the new `words`.
 
     0b0101100 at position 100 writes 102, 103, 105.

@@ -18,7 +18,7 @@ _D, _E, _L, _M, _R, _S, _T, _V = b"delmrstv"
 
 
 @njit(cache=True, nogil=True)
-def _continuation(text: np.ndarray, position: int, end: int) -> int:
+def _continuation(text, position, end):
     """The six payload bits of a continuation byte, or -1 where there is none: byte 0x89 gives 9, `a` gives -1."""
     if position < end and text[position] & 0xC0 == 0x80:
         return np.int64(text[position] & 0x3F)
@@ -26,7 +26,7 @@ def _continuation(text: np.ndarray, position: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def decode_character(text: np.ndarray, position: int, end: int) -> tuple[int, int]:
+def decode_character(text, position, end):
     """Code point and length of the character that begins at `position` with a byte >= 0x80; (-1, 1) if it is no valid UTF-8.
 
     The bytes C3 A9 give (0xE9, 2); overlong forms, surrogates, code points above 10FFFF and truncated forms give (-1, 1).
@@ -49,7 +49,7 @@ def decode_character(text: np.ndarray, position: int, end: int) -> tuple[int, in
 
 
 @njit(cache=True, nogil=True)
-def read_class(text: np.ndarray, position: int, end: int, classes: np.ndarray) -> tuple[int, int]:
+def read_class(text, position, end, classes):
     """Class bits and length in bytes of the character at `position`: `A` gives (LETTER | ..., 1), a bad byte gives (0, 1)."""
     byte = np.int64(text[position])
     if byte < 0x80:
@@ -59,7 +59,7 @@ def read_class(text: np.ndarray, position: int, end: int, classes: np.ndarray) -
 
 
 @njit(cache=True, nogil=True)
-def end_of_run(text: np.ndarray, position: int, end: int, classes: np.ndarray, bits: int, wanted: bool) -> int:
+def end_of_run(text, position, end, classes, bits, wanted):
     """End of the characters from `position` on that have one of `bits`, or none of them if not `wanted`.
 
     In `12a`, from 0, it is 2 for NUMBER and True, and for LETTER and False.
@@ -73,7 +73,7 @@ def end_of_run(text: np.ndarray, position: int, end: int, classes: np.ndarray, b
 
 
 @njit(cache=True, nogil=True)
-def end_of_whitespace(text: np.ndarray, position: int, end: int, classes: np.ndarray) -> int:
+def end_of_whitespace(text, position, end, classes):
     """End of the match of `\\s+(?!\\S)|\\s+` at `position`, where whitespace stands.
 
     Whitespace leaves its last character to the word behind it: in three spaces and `a`, from 0, it is 2; from 2, it is 3.
@@ -88,7 +88,7 @@ def end_of_whitespace(text: np.ndarray, position: int, end: int, classes: np.nda
 
 
 @njit(cache=True, nogil=True)
-def contraction_length(text: np.ndarray, position: int, end: int) -> int:
+def contraction_length(text, position, end):
     """Length of the match of `'s|'t|'re|'ve|'m|'ll|'d` at `position`, 0 if there is none: `'re` gives 3, `'R` gives 0."""
     if position + 1 >= end or text[position] != _APOSTROPHE:
         return 0
@@ -101,7 +101,7 @@ def contraction_length(text: np.ndarray, position: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def end_of_lossless_word(text: np.ndarray, position: int, end: int, classes: np.ndarray, kinds: tuple[int, int]) -> int:
+def end_of_lossless_word(text, position, end, classes, kinds):
     """End of the word at `position` by the GPT-2 pattern, or by ` ?\\S+|\\s+(?!\\S)|\\s+`, which knows no letters and numbers.
 
     `kinds` are the classes that words are made of: (LETTER, NUMBER), or (NO_CLASS, NO_CLASS). ` 12a` gives 3 (or 4), `'so` 2
@@ -121,7 +121,7 @@ def end_of_lossless_word(text: np.ndarray, position: int, end: int, classes: np.
 
 
 @njit(cache=True, nogil=True)
-def end_of_wordpunct_word(text: np.ndarray, position: int, end: int, classes: np.ndarray) -> int:
+def end_of_wordpunct_word(text, position, end, classes):
     """End of the match of `\\w+(?:'\\w+)?|[^\\w\\s]` at `position`, where no whitespace stands: `don't've` gives 5, `(a` 1."""
     stop = end_of_run(text, position, end, classes, RE_WORD, True)
     if stop == position:
@@ -133,7 +133,7 @@ def end_of_wordpunct_word(text: np.ndarray, position: int, end: int, classes: np
 
 
 @njit(cache=True, nogil=True)
-def copy_bytes(text: np.ndarray, start: int, end: int, target: np.ndarray, at: int) -> int:
+def copy_bytes(text, start, end, target, at):
     """Copy text[start:end] to `target` from `at` on and return where the copy ends; bytes behind that may be overwritten.
 
     64 bytes at a time where both arrays have room; `target` must have room for text[start:end] itself.
