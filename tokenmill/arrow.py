@@ -16,14 +16,14 @@ def large_strings(texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> pa.Large
         raise UsageError("one text is no batch of texts; put it into a list, or use encode")
     if not isinstance(texts, pa.Array | pa.ChunkedArray):
         return _from_strings(texts)
-    if not _holds_strings(texts.type):
+    if not holds_strings(texts.type):
         raise UsageError(f"texts of type {texts.type} cannot be encoded; give an array of strings")
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     return texts if texts.type == pa.large_string() else texts.cast(pa.large_string())
 
 
-def _holds_strings(kind: pa.DataType) -> bool:
+def holds_strings(kind: pa.DataType) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
