@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.strategies import nasty_texts
 from tests.training import JIT, count_parts, count_texts, counts_table, few_cases
 from tokenmill import reference_words
-from tokenmill.errors import DataError
+from tokenmill.errors import DataError, UsageError
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.schemas import COUNT_PARTITIONS, WORD_COUNTS
 from tokenmill.word_counts import (
@@ -102,13 +102,34 @@ def test_parts_of_splits_make_the_whole(texts: list[str], cut: int, table_words:
 
 def test_first_seen_holds_the_split_and_the_word() -> None:
     counter = WordCounter(PreTokenizer("whitespace"), table_words=16, arena_bytes=64)
-    for split in (3, 5):
+    parts: list[pa.Table] = []
+    for split in (70_003, 5):
         counter.begin_split(split)
         assert list(counter.count(pa.array(["a b", "", None, " b c"]))) == []
         assert counter.words == 4
-    rows = sorted(rows_of(combine_counts(table for _, table in counter.drain())))
-    assert rows == [(b" b", 4, (3 << SPLIT_SHIFT) + 1), (b" c", 2, (3 << SPLIT_SHIFT) + 3), (b"a", 2, 3 << SPLIT_SHIFT)]
+        parts += [table for _, table in counter.drain()]
+    assert min(row[2] for row in rows_of(parts[0])) >= 70_003 << SPLIT_SHIFT
+    rows = sorted(rows_of(combine_counts(parts)))
+    assert rows == [(b" b", 4, (5 << SPLIT_SHIFT) + 1), (b" c", 2, (5 << SPLIT_SHIFT) + 3), (b"a", 2, 5 << SPLIT_SHIFT)]
     assert list(counter.drain()) == []
+
+
+def test_a_split_given_up_in_the_middle_leaves_nothing() -> None:
+    counter = WordCounter(PreTokenizer("whitespace"), table_words=16, arena_bytes=64)
+    counter.begin_split(0)
+    assert list(counter.count(pa.array(["lost"]))) == []
+    counter.begin_split(1)
+    assert list(counter.drain()) == []
+
+
+def test_too_many_splits_are_refused() -> None:
+    with pytest.raises(UsageError, match="at most 8,388,608 splits"):
+        WordCounter(PreTokenizer("none"), table_words=16, arena_bytes=64).begin_split(1 << 23)
+
+
+def test_counts_that_would_overflow_are_refused() -> None:
+    with pytest.raises(DataError, match="too large to add up"):
+        check_counts(raw_counts([b"aaaa"], [1 << 62], [0]), "f.parquet")
 
 
 @few_cases(60, 8)

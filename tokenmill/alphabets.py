@@ -14,9 +14,10 @@ from functools import lru_cache
 import numpy as np
 
 from tokenmill.errors import DataError, TokenizerFileError
-from tokenmill.reference import MARKER, visible_bytes
 
 CODE_POINTS = 0x110000
+#: How a space is shown.
+MARKER = "Ġ"
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,14 @@ class CharacterAlphabet:
 
 
 Alphabet = ByteAlphabet | CharacterAlphabet
+
+
+@lru_cache(maxsize=1)
+def visible_bytes() -> tuple[str, ...]:
+    """The GPT-2 visible form of each byte, a character each: `visible_bytes()[0x20]` is `Ġ`, `visible_bytes()[0x41]` is `A`."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
 
 
 @lru_cache(maxsize=1)

@@ -45,13 +45,14 @@ class BpeModel:
         check_ids(self.vocab)
         self._check_specials()
         self.alphabet.check_tokens(self.vocab.keys() - set(self.special_tokens))
+        specials = frozenset(self.special_tokens)
         for place, (left, right) in enumerate(self.merge_rules):
             for token in (left, right, left + right):
                 if token not in self.vocab:
                     raise TokenizerFileError(
                         f"merge_rules[{place}]: ({left!r}, {right!r}) needs the token {token!r}, which vocab lacks"
                     )
-                if token in self.special_tokens:
+                if token in specials:
                     raise TokenizerFileError(f"merge_rules[{place}]: the special token {token!r} can be no part of a rule")
 
     def _check_specials(self) -> None:
@@ -81,7 +82,8 @@ class BpeModel:
     @cached_property
     def tables(self) -> bpe.BpeTables:
         """The model as arrays for the kernels."""
-        ordinary = {token: token_id for token, token_id in self.vocab.items() if token not in self.special_tokens}
+        specials = frozenset(self.special_tokens)
+        ordinary = {token: token_id for token, token_id in self.vocab.items() if token not in specials}
         byte_ids, character_ids = self.alphabet.lookup_tables(ordinary)
         unknown = bpe.UNKNOWN if self.unk_token is None else self.vocab[self.unk_token]
         return bpe.BpeTables(byte_ids, character_ids, self._build_rules(), np.int64(unknown))
@@ -95,18 +97,22 @@ class BpeModel:
         bpe.add_rules(rules, lefts, rights, products)
         return rules
 
+    @cached_property
+    def spellings(self) -> dict[int, bytes]:
+        """The bytes of each id; a special token stands for its own text."""
+        specials = frozenset(self.special_tokens)
+        return {
+            token_id: token.encode("utf-8") if token in specials else self.alphabet.spell(token)
+            for token, token_id in self.vocab.items()
+        }
+
     def spell(self, ids: Iterable[int]) -> bytes:
-        """The bytes that token ids stand for; a special token stands for its own text.
-
-        An id outside the vocabulary is an error.
-        """
-        return b"".join(self._spell_token(token_id) for token_id in ids)
-
-    def _spell_token(self, token_id: int) -> bytes:
-        token = self.token_of_id.get(token_id)
-        if token is None:
-            raise UsageError(f"id {token_id} is not in the vocabulary (ids 0 to {self.embedding_rows - 1})")
-        return token.encode("utf-8") if token in self.special_tokens else self.alphabet.spell(token)
+        """The bytes that token ids stand for. Raises `UsageError` for an id outside the vocabulary."""
+        try:
+            return b"".join(self.spellings[token_id] for token_id in ids)
+        except KeyError as error:
+            last = self.embedding_rows - 1
+            raise UsageError(f"id {error.args[0]} is not in the vocabulary (ids 0 to {last})") from None
 
 
 def check_ids(vocab: dict[str, int]) -> None:

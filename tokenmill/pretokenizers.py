@@ -17,11 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tokenmill.alphabets import MARKER
+from tokenmill.arrow import read_only
 from tokenmill.data import UNICODE_VERSION, load_class_table
 from tokenmill.errors import InvalidTextError, UsageError
-
-#: How wordpunct's marker, one space byte in a word, is shown.
-MARKER = "Ġ"
 
 #: Words of a block by default: their ends take 256 KiB, so that scanner and consumer share them in the processor's cache.
 BLOCK_WORDS = 32768
@@ -134,7 +133,7 @@ class WordScanner:
         For `a b` and `c` under gpt2: one block, word_ends 1, 3, 4 and doc_words 2, 3.
         """
         _check_batch(text, doc_ends)
-        return self._scan_blocks(_read_only(text), _read_only(np.ascontiguousarray(doc_ends, dtype=np.int64)))
+        return self._scan_blocks(read_only(text), read_only(np.ascontiguousarray(doc_ends, dtype=np.int64)))
 
     def _scan_blocks(self, text: np.ndarray, doc_ends: np.ndarray) -> Iterator[Block]:
         cursor = np.zeros(2, dtype=np.int64)
@@ -147,10 +146,10 @@ class WordScanner:
                 self._marked = np.empty(min(4 * self._marked.size, text.size), dtype=np.uint8)
 
     def _block(self, text: np.ndarray, first: int, words: int, documents: int) -> Block:
-        word_ends, doc_words = _read_only(self._word_ends[:words]), _read_only(self._doc_words[:documents])
+        word_ends, doc_words = read_only(self._word_ends[:words]), read_only(self._doc_words[:documents])
         if self.pretokenizer.lossless:
             return Block(text, first, word_ends, doc_words)
-        return Block(_read_only(self._marked), 0, word_ends, doc_words)
+        return Block(read_only(self._marked), 0, word_ends, doc_words)
 
 
 def _load_scanner(name: str) -> Callable[..., tuple[int, int]]:
@@ -167,12 +166,6 @@ def _encode(text: str) -> bytes:
             f"the text holds the lone surrogate U+{ord(text[error.start]):04X} at character {error.start}, "
             "which UTF-8 cannot hold; replace it with U+FFFD"
         ) from None
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _check_batch(text: np.ndarray, doc_ends: np.ndarray) -> None:

@@ -40,3 +40,8 @@ MANIFEST = "manifest.json"
 def shard_name(index: int, shards: int) -> str:
     """Name of a shard file: `shard_name(0, 64)` is `part-00000-of-00064.parquet`."""
     return f"part-{index:05d}-of-{shards:05d}.parquet"
+
+
+def reject_name(index: int, shards: int) -> str:
+    """Name of the file of a split's rejects: `reject_name(0, 64)` is `part-00000-of-00064.jsonl`."""
+    return f"part-{index:05d}-of-{shards:05d}.jsonl"

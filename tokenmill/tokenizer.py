@@ -54,6 +54,12 @@ class Tokenizer:
         self._lock = threading.Lock()
         self._encoder: _Encoder | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A tokenizer travels between processes as its file; each has a cache of its own."""
+        from tokenmill.formats import native
+
+        return native.loads, (self.to_bytes(),)
+
     # --- files
 
     @classmethod
@@ -152,6 +158,8 @@ class Tokenizer:
 
     def encode_known(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
         """As `encode_batch`, never raising for a character: also gives bool[d], which texts hold one without an id (-1)."""
+        if texts.type not in (pa.large_string(), pa.large_binary()):
+            texts = large_strings(texts)
         with self._lock:
             if self._encoder is None:
                 self._encoder = _Encoder(self.model, self.pretokenizer)

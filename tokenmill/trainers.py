@@ -60,6 +60,11 @@ class TrainingOptions:
         ):
             if number is not None and number < least:
                 raise UsageError(f"{name} {number} is below {least}")
+        if self.model == "byte-bpe" and self.vocab_size is not None and self.vocab_size < 256 + len(self.specials):
+            raise VocabularySizeError(_describe_least(self.vocab_size, 256, len(self.specials)))
+        for token in self.specials:
+            if any(0xD800 <= ord(character) < 0xE000 for character in token):
+                raise UsageError(f"special token {token!r} is not Unicode text")
         if "" in self.specials or len(set(self.specials)) != len(self.specials):
             raise UsageError(f"special tokens must differ and not be empty: {', '.join(map(repr, self.specials))}")
 
@@ -143,13 +148,17 @@ def _check_room(base: BaseSymbols, options: TrainingOptions) -> None:
     """The vocabulary must hold at least the specials and the alphabet, and no special token may be a character."""
     least = len(options.specials) + len(base.visible)
     if options.vocab_size is not None and options.vocab_size < least:
-        raise VocabularySizeError(
-            f"vocabulary size {options.vocab_size} is too small: {len(base.visible)} symbols of the alphabet "
-            f"and {len(options.specials)} special tokens need at least {least}"
-        )
+        raise VocabularySizeError(_describe_least(options.vocab_size, len(base.visible), len(options.specials)))
     for token in options.specials:
         if token in base.visible:
             raise UsageError(f"special token {token!r} is a symbol of the alphabet; choose a longer one")
+
+
+def _describe_least(size: int, alphabet: int, specials: int) -> str:
+    return (
+        f"vocabulary size {size} is too small: {alphabet} symbols of the alphabet and {specials} special tokens "
+        f"need at least {alphabet + specials}"
+    )
 
 
 def _forbid_specials(alphabet: Alphabet, visible: Sequence[str], specials: Sequence[str]) -> list[list[int]]:

@@ -16,12 +16,15 @@ import pyarrow.compute as pc
 
 from tokenmill import schemas
 from tokenmill.arrow import large_strings, read_only, text_buffers, wrap_binary
-from tokenmill.errors import DataError
+from tokenmill.errors import DataError, UsageError
 from tokenmill.kernels import count as kernel
 from tokenmill.kernels import tables
 from tokenmill.pretokenizers import PreTokenizer
 
 SPLIT_SHIFT = 40
+MOST_SPLITS = 1 << (63 - SPLIT_SHIFT)
+#: Bytes of all words together: below it, no pair's count can overflow an int64.
+MOST_PAIRS = 2.0**62
 TABLE_WORDS = 1 << 19
 ARENA_BYTES = 64 << 20
 
@@ -37,12 +40,19 @@ class WordCounter:
     def __init__(self, pretokenizer: PreTokenizer, *, table_words: int = TABLE_WORDS, arena_bytes: int = ARENA_BYTES) -> None:
         self._scanner = pretokenizer.scanner()
         self._table = tables.allocate_table(table_words, arena_bytes)
-        self._ordinal = 0
+        self._base = 0
         self.words = 0
 
     def begin_split(self, index: int) -> None:
-        """Words counted from here on belong to split `index`."""
-        self._ordinal = index << SPLIT_SHIFT
+        """Words counted from here on belong to split `index`; those of the last one have been drained.
+
+        Raises `UsageError` for more splits than an int64 can order.
+        """
+        if index >= MOST_SPLITS:
+            raise UsageError(f"split {index}: a corpus has at most {MOST_SPLITS:,} splits; give a larger --split-mb")
+        if self._table.fill.any():  # of a split that was given up in the middle
+            tables.empty_table(self._table)
+        self._base = index << SPLIT_SHIFT
         self.words = 0
 
     def count(self, texts: pa.Array) -> Iterator[Partition]:
@@ -53,7 +63,6 @@ class WordCounter:
         for block in self._scanner.blocks(*text_buffers(large_strings(texts))):
             yield from self._count_block(block.text, block.first, block.word_ends)
             self.words += block.word_ends.size
-            self._ordinal += block.word_ends.size
 
     def drain(self) -> Iterator[Partition]:
         """Give out what the table holds, `(partition, table)` for each partition that holds a word, and empty it."""
@@ -63,27 +72,27 @@ class WordCounter:
         counts, first_seen = np.empty(words, np.int64), np.empty(words, np.int64)
         kernel.extract_words(self._table, sizes, ends[1:], data, counts, first_seen)
         tables.empty_table(self._table)
-        table = _build_table(wrap_binary(data, ends), counts, first_seen)
+        table = _build_table(wrap_binary(data, ends), counts, first_seen + self._base)
         stops = np.cumsum(sizes[:, 0])
         for partition in np.flatnonzero(sizes[:, 0]).tolist():
             yield partition, table.slice(stops[partition] - sizes[partition, 0], sizes[partition, 0])
 
     def _count_block(self, text: np.ndarray, first: int, word_ends: np.ndarray) -> Iterator[Partition]:
-        word = kernel.count_words(self._table, text, first, word_ends, 0, self._ordinal)
+        word = kernel.count_words(self._table, text, first, word_ends, 0, self.words)
         while word < word_ends.size:
             yield from self.drain()
-            reached = kernel.count_words(self._table, text, first, word_ends, word, self._ordinal)
+            reached = kernel.count_words(self._table, text, first, word_ends, word, self.words)
             if reached == word:
                 start = first if word == 0 else int(word_ends[word - 1])
                 yield self._count_oversized(text, start, int(word_ends[word]), word)
-                reached = kernel.count_words(self._table, text, first, word_ends, word + 1, self._ordinal)
+                reached = kernel.count_words(self._table, text, first, word_ends, word + 1, self.words)
             word = reached
 
     def _count_oversized(self, text: np.ndarray, start: int, end: int, word: int) -> Partition:
         """A word that fits into no table is a table of its own."""
         partition = int(tables.hash_bytes(text, start, end) >> np.uint64(40)) % schemas.COUNT_PARTITIONS
         data = wrap_binary(text[start:end].copy(), np.array([0, end - start]))
-        return partition, _build_table(data, np.ones(1, np.int64), np.array([self._ordinal + word]))
+        return partition, _build_table(data, np.ones(1, np.int64), np.array([self._base + self.words + word]))
 
 
 def combine_counts(parts: Iterable[pa.Table]) -> pa.Table:
@@ -131,7 +140,7 @@ def fingerprint_counts(counts: pa.Table, *, with_order: bool) -> str:
 
 
 def check_counts(counts: pa.Table, place: str) -> pa.Table:
-    """Word counts from a file are as `schemas.WORD_COUNTS` says: words not empty, UTF-8, each once; counts positive."""
+    """Word counts from a file are as `schemas.WORD_COUNTS` says: words not empty, each once; counts positive."""
     try:
         counts = counts.select(schemas.WORD_COUNTS.names).cast(schemas.WORD_COUNTS)
     except (KeyError, pa.ArrowInvalid, ValueError) as error:
@@ -140,6 +149,8 @@ def check_counts(counts: pa.Table, place: str) -> pa.Table:
         return counts
     if pc.min(counts["count"]).as_py() < 1:
         raise DataError(f"{place}: a word count is below 1; count the corpus again")
+    if np.dot(counts["count"].to_numpy().astype(np.float64), pc.binary_length(counts["word"]).to_numpy()) > MOST_PAIRS:
+        raise DataError(f"{place}: the counts are too large to add up in 64 bits; divide them all")
     if pc.min(pc.binary_length(counts["word"])).as_py() < 1:
         raise DataError(f"{place}: an empty word; count the corpus again")
     if pc.count_distinct(counts["word"]).as_py() != counts.num_rows:

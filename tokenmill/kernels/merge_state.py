@@ -35,7 +35,7 @@ class MergeState(NamedTuple):
     pairs: np.ndarray  # int64[power of two, 4]: open addressing
     positions: np.ndarray  # int64[>= live cells]
     heap: np.ndarray  # int64[capacity, 3]: count, tie, key
-    tokens: np.ndarray  # int64[v, 5]
+    tokens: np.ndarray  # int64[v, 3]: size, left, right
     forbidden: np.ndarray  # int32[s]: strings that no rule may make, as base symbols, end to end
     forbidden_starts: np.ndarray  # int64[f + 1]
     merges: np.ndarray  # int64[m, 3]: left, right, count; the rules of one call of `merge_pairs`

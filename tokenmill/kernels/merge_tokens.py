@@ -1,8 +1,7 @@
 """What a token spells, as far as the merge loop must know it: no rule may make a special token.
 
-A token is a tree of merges over base symbols; its rolling hash does not depend on the tree. Two rules never make the same string:
-no merge crosses the borders of a string that ends as one token, so each of its occurrences is merged in the same way, by the same
-rules.
+A token is a tree of merges over base symbols. Two rules never make the same string: no merge crosses the borders of a string that
+ends as one token, so each of its occurrences is merged in the same way, by the same rules.
 """
 
 from __future__ import annotations
@@ -10,32 +9,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tokenmill.kernels.hashing import mix
 from tokenmill.kernels.merge_state import TOKENS_USED
 
-# Columns of `tokens`; a base symbol has LEFT = -1 and its id in RIGHT.
-HASH, POWER, SIZE, LEFT, RIGHT = 0, 1, 2, 3, 4
-TOKEN_COLUMNS = 5
-ROLLING_BASE = np.int64(0x42B2AE3D27D4EB4F)
-
-
-@njit(cache=True, nogil=True)
-def symbol_hash(symbol):
-    """Hash of the string of one base symbol."""
-    return np.int64(mix(np.uint64(symbol) + np.uint64(1)))
-
-
-@njit(cache=True, nogil=True)
-def product_hash(tokens, left, right):
-    """Rolling hash of two tokens' strings end to end: equal strings have equal hashes however they were merged."""
-    return tokens[left, HASH] * tokens[right, POWER] + tokens[right, HASH]
+# Columns of `tokens`: how many base symbols it spells, and its parts; a base symbol has LEFT = -1 and its id in RIGHT.
+SIZE, LEFT, RIGHT = 0, 1, 2
+TOKEN_COLUMNS = 3
 
 
 @njit(cache=True, nogil=True)
 def add_base_tokens(state, alphabet):
     """Tokens 0 .. alphabet - 1: the base symbols."""
     for symbol in range(alphabet):
-        state.tokens[symbol, HASH], state.tokens[symbol, POWER] = symbol_hash(symbol), ROLLING_BASE
         state.tokens[symbol, SIZE], state.tokens[symbol, LEFT], state.tokens[symbol, RIGHT] = 1, -1, symbol
     state.counters[TOKENS_USED] = alphabet
 
@@ -44,8 +28,6 @@ def add_base_tokens(state, alphabet):
 def add_product(state, left, right):
     """A new token behind the others; returns its id."""
     tokens, token = state.tokens, state.counters[TOKENS_USED]
-    tokens[token, HASH] = product_hash(tokens, left, right)
-    tokens[token, POWER] = tokens[left, POWER] * tokens[right, POWER]
     tokens[token, SIZE] = tokens[left, SIZE] + tokens[right, SIZE]
     tokens[token, LEFT], tokens[token, RIGHT] = left, right
     state.counters[TOKENS_USED] = token + 1
@@ -57,26 +39,16 @@ def is_forbidden(state, left, right):
     """Would the product of two tokens spell one of the forbidden strings?"""
     tokens, starts = state.tokens, state.forbidden_starts
     size = tokens[left, SIZE] + tokens[right, SIZE]
-    wanted = product_hash(tokens, left, right)
     for place in range(starts.size - 1):
         symbols = state.forbidden[starts[place] : starts[place + 1]]
-        if symbols.size == size and hash_symbols(symbols) == wanted and spells(tokens, left, right, symbols):
+        if symbols.size == size and spells(tokens, left, right, symbols):
             return True
     return False
 
 
 @njit(cache=True, nogil=True)
-def hash_symbols(symbols):
-    """Rolling hash of a string given as base symbols."""
-    value = np.int64(0)
-    for symbol in symbols:
-        value = value * ROLLING_BASE + symbol_hash(symbol)
-    return value
-
-
-@njit(cache=True, nogil=True)
 def spells(tokens, left, right, symbols):
-    """Do two tokens together spell these base symbols? (Equal hashes only say: almost certainly.)"""
+    """Do two tokens together spell these base symbols?"""
     spelled = np.empty(symbols.size, np.int64)
     spell_token(tokens, left, spelled)
     spell_token(tokens, right, spelled[tokens[left, SIZE] :])
