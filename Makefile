@@ -29,22 +29,24 @@ bench: $(VENV)/.bench-ready
 	$(BIN)/python -m benchmarks
 
 # The tests that run once more as plain Python, without compiled kernels.
-JIT_FREE_TESTS := tests/test_merge.py tests/test_bpe.py tests/test_tables.py tests/test_word_counts.py tests/test_scan.py
+JIT_FREE_TESTS := tests/test_merge.py tests/test_bpe.py tests/test_tables.py tests/test_word_counts.py tests/test_scan.py \
+	tests/test_tokenizer.py tests/test_trainers.py tests/test_native_format.py
 
 $(READY): setup.py
-	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
 $(TEST_READY): setup.py
-	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,torch]"
 	touch $@ $(READY)
 
 $(VENV)/.bench-ready: setup.py
-	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
 	touch $@ $(READY)
 
 clean:
 	rm -rf $(VENV) out build *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -14,6 +14,7 @@ DEPENDENCIES = [
     "rich>=14,<16",
     "pydantic>=2.12,<3",
     "pyyaml>=6.0.2,<7",
+    # Unicode properties in patterns: the plain form of the pre-tokenizers, and custom patterns.
     "regex>=2025.9",
     # Parses JSON lines about five times as fast as `json`, with exact types and errors for each line.
     "msgspec>=0.20,<0.24",
@@ -32,8 +33,12 @@ EXTRAS = {
         "mypy>=1.18,<3",
         "types-PyYAML>=6.0.12",
     ],
-    "bench": ["tokenizers>=0.22,<0.24", "tiktoken>=0.12,<0.15"],
+    "bench": ["tokenizers>=0.22,<0.24", "tiktoken>=0.12,<0.15", "psutil>=7,<8"],
+    # Exact: the release that the test of the Embedding layer ran with, and whose CPU build is small.
     "torch": ["torch==2.13.0"],
+    # Beam's own extras: gs:// and Dataflow, s3://.
+    "gcp": ["apache-beam[gcp]>=2.77,<2.78"],
+    "aws": ["apache-beam[aws]>=2.77,<2.78"],
 }
 
 setup(
@@ -44,7 +49,7 @@ setup(
     long_description_content_type="text/markdown",
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=["tokenmill", "tokenmill.*", "transforms", "transforms.*", "pipeline", "pipeline.*"]),
-    package_data={"tokenmill.data": ["*.npz"]},
+    package_data={"tokenmill": ["py.typed"], "tokenmill.data": ["*.npz"]},
     install_requires=DEPENDENCIES,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["tokenmill = pipeline.cli:main"]},

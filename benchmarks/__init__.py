@@ -1,1 +1,4 @@
-"""Benchmarks: `python -m benchmarks NAME`. They measure; nothing here is part of the product."""
+"""Benchmarks: `python -m benchmarks` (speed against peers) and `python -m benchmarks.memory`.
+
+They measure; nothing here is part of the product.
+"""

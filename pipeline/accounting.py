@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from tokenmill import errors
@@ -20,24 +22,21 @@ class MaxRejects:
     """How many rejected records a run may have: a number, or a share of the documents read. None of both: any number."""
 
     number: int | None = None
-    share: float | None = None
+    share: Fraction | None = None
 
     @classmethod
-    def parse(cls, text: str) -> MaxRejects:
-        """`100` is a number, `0.5%` a share."""
-        try:
-            value = float(text.removesuffix("%")) if text.endswith("%") else int(text)
-        except ValueError:
-            value = -1
-        if not value >= 0 or (text.endswith("%") and value > 100):
+    def parse(cls, text: str | int | None) -> MaxRejects:
+        """`100` is a number, `0.5%` a share of the documents, None no limit."""
+        if text is None:
+            return cls()
+        found = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)%", str(text), re.ASCII)
+        if found is None or (found[2] and Fraction(found[2]) > 100):
             raise errors.UsageError(f"--max-rejects {text!r}: give a number (100) or a share of the documents (0.5%)")
-        return cls(share=value / 100) if text.endswith("%") else cls(number=int(value))
+        return cls(share=Fraction(found[2]) / 100) if found[2] else cls(number=int(found[1]))
 
     def allowed(self, documents: int) -> int | None:
         """How many of so many documents may be rejected, None for all."""
-        if self.number is None and self.share is None:
-            return None
-        return self.number if self.number is not None else int((self.share or 0.0) * documents)
+        return self.number if self.share is None else int(self.share * documents)
 
 
 def check_failures(records: Mapping[int, Mapping[str, Any]]) -> None:

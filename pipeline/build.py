@@ -5,13 +5,11 @@ OUT/word-counts/   OUT/tokenizer.json   OUT/tokens/
 
 from __future__ import annotations
 
-import os
-
 from pipeline import driver, summary
 from pipeline.accounting import MaxRejects
 from pipeline.config import BuildConfig, load_config
-from pipeline.driver import Corpus, Execution
 from pipeline.outputs import OutputFolder
+from pipeline.planning import Corpus, Execution, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
 from pipeline.texts import read_rows
 from tokenmill.tokenizer import Tokenizer
@@ -26,16 +24,18 @@ def build_dataset(path: str, reporter: Reporter, beam_args: tuple[str, ...], *, 
     config = load_config(path)
     run = Execution(reporter, config.workers, (*config.beam, *beam_args))
     corpus, training = make_corpus(config), make_training(config)
-    counts, tokens = (os.path.join(config.output.folder, name) for name in ("word-counts", "tokens"))
-    tokenizer_path = os.path.join(config.output.folder, "tokenizer.json")
+    output = OutputFolder(config.output.folder)
+    counts, tokens, tokenizer_path = (output.join(name) for name in ("word-counts", "tokens", "tokenizer.json"))
+    driver.check_tokenizer_output(tokenizer_path)
     for folder in (counts, tokens):
         OutputFolder(folder).check_free(overwrite=overwrite)
-    manifest = driver.count_corpus(corpus, training.pretokenizer, counts, run, overwrite=overwrite)
+    plan = plan_corpus(corpus, run)
+    manifest = driver.count_corpus(corpus, training.pretokenizer, counts, run, overwrite=overwrite, plan=plan)
     tokenizer, rules = driver.train_on_counts(counts, training, tokenizer_path, run)
     text = summary.describe_reading(manifest, counts) + summary.describe_learning(tokenizer, rules)
     if not config.encode.enabled:
         return text + f"wrote    {tokenizer_path}"
-    dataset = driver.encode_corpus(corpus, tokenizer_path, tokens, run, overwrite=overwrite)
+    dataset = driver.encode_corpus(corpus, tokenizer_path, tokens, run, overwrite=overwrite, plan=plan)
     text += summary.describe_writing(dataset, tokens) + summary.describe_sample(take_sample(tokens, tokenizer))
     return text + f"wrote    {tokenizer_path}, {counts}\n" + summary.describe_use(tokens)
 
@@ -44,9 +44,8 @@ def make_corpus(config: BuildConfig) -> Corpus:
     """What to read, from the section `input`."""
     section = config.input
     read = ReadOptions(section.text_column, section.id_column, section.document, section.invalid_utf8)
-    most = MaxRejects() if section.max_rejects is None else MaxRejects.parse(str(section.max_rejects))
-    size = max(1, int(config.split_mb * (1 << 20)))
-    return Corpus(tuple(section.inputs), section.format, read, section.limit, size, most)
+    most = MaxRejects.parse(section.max_rejects)
+    return Corpus(tuple(section.inputs), section.format, read, section.limit, split_bytes_of(config.split_mb), most)
 
 
 def make_training(config: BuildConfig) -> TrainingOptions:

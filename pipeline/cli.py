@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -17,7 +20,7 @@ from tokenmill import __version__
 from tokenmill.errors import TokenmillError
 
 if TYPE_CHECKING:
-    from pipeline.driver import Corpus, Execution
+    from pipeline.planning import Corpus, Execution
 
 INTERRUPTED = 130
 #: Commands whose words after `--` are options of Beam. Elsewhere `--` ends the options, as usual.
@@ -31,8 +34,7 @@ class Commands(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         words, beam_args = split_beam_args(list(sys.argv[1:] if args is None else args))
-        # Beam warns through the root logger while it is imported, of extras that are not installed.
-        logging.getLogger().addHandler(logging.NullHandler())
+        prepare_process()
         run = super().main
         try:
             result = run(words, *rest, standalone_mode=False, obj=beam_args, **extra)
@@ -41,17 +43,36 @@ class Commands(click.Group):
         except TokenmillError as error:
             fail(str(error), error.exit_code)
         except (KeyboardInterrupt, click.Abort):
-            fail("interrupted; nothing is published; run the same command again", INTERRUPTED)
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            leave(0)
+            fail("interrupted; what was not finished is not published; run the same command again", INTERRUPTED)
         except OSError as error:
-            fail(f"{error.filename or 'a file'}: {error.strerror or error}", 1)
+            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
         except Exception as error:
             if os.environ.get("TOKENMILL_DEBUG"):
                 raise
             fail(f"unexpected {type(error).__name__}: {error}; set TOKENMILL_DEBUG=1 for the traceback, and report it", 1)
         return leave(result if isinstance(result, int) else 0) if standalone_mode else result
+
+
+def prepare_process() -> None:
+    """Give closed standard streams something to be, let SIGTERM end a run as Ctrl-C does, keep Beam's warnings quiet."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - open as long as the process
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Beam warns through the root logger while it is imported, of extras that are not installed.
+    if not logging.getLogger().handlers:
+        logging.getLogger().addHandler(logging.NullHandler())
+
+
+@contextmanager
+def until_pipe_closes() -> Iterator[None]:
+    """A reader that has seen enough (`| head -1`) ends a command well."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def split_beam_args(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -72,7 +93,7 @@ def hint_at_help(error: click.ClickException) -> str:
 def fail(message: str, code: int) -> NoReturn:
     """One line on standard error, and out. Details of an unexpected failure follow only when asked for."""
     first, _, details = message.partition("\n")
-    debug = details and (os.environ.get("TOKENMILL_DEBUG") or first.endswith("errors"))
+    debug = details and (os.environ.get("TOKENMILL_DEBUG") or first.endswith(" errors"))
     print(f"tokenmill: {first}" + (f"\n{details}" if debug else ""), file=sys.stderr)
     leave(code)
 
@@ -248,6 +269,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
     )
     run = make_run(beam_args, options)
     if counts is not None:
+        refuse_reading_options(counts, options)
         tokenizer, rules = driver.train_on_counts(counts, training, output, run)
         say(summary.describe_training(tokenizer, rules, output), options)
         return
@@ -286,7 +308,8 @@ def tokenize(tokenizer: str, texts: tuple[str, ...]) -> None:
     """Show tokens and ids, one JSON line a text; without TEXT, of each line of standard input."""
     from pipeline import texts as handler
 
-    handler.tokenize_texts(tokenizer, texts)
+    with until_pipe_closes():
+        handler.tokenize_texts(tokenizer, texts)
 
 
 @main.command()
@@ -300,7 +323,8 @@ def decode(tokenizer: str | None, doc: str | None, ids: tuple[str, ...]) -> None
     """
     from pipeline import texts as handler
 
-    handler.decode_ids(tokenizer, ids, doc)
+    with until_pipe_closes():
+        handler.decode_ids(tokenizer, ids, doc)
 
 
 @main.command()
@@ -319,21 +343,27 @@ def build(beam_args: tuple[str, ...], config: str, overwrite: bool, **options: A
     say(builder.build_dataset(config, reporter(options["log_format"], options["quiet"]), beam_args, overwrite=overwrite), options)
 
 
+def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:
+    """Options that say how to read a corpus mean nothing for word counts: better told than passed over."""
+    for name in ("limit", "id_column", "max_rejects"):
+        if options[name] is not None:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for a corpus, {counts} holds word counts; leave it out")
+
+
 def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:
     """What to read, from the options of the command line."""
     from pipeline.accounting import MaxRejects
-    from pipeline.driver import Corpus
+    from pipeline.planning import Corpus, split_bytes_of
     from transforms.splits import ReadOptions
 
     read = ReadOptions(**{name: options[name] for name in ("text_column", "id_column", "document", "invalid_utf8")})
-    most = MaxRejects() if options["max_rejects"] is None else MaxRejects.parse(options["max_rejects"])
-    size = max(1, int(options["split_mb"] * (1 << 20)))
+    most, size = MaxRejects.parse(options["max_rejects"]), split_bytes_of(options["split_mb"])
     return Corpus(inputs, format=options["format"], read=read, limit=options["limit"], split_bytes=size, max_rejects=most)
 
 
 def make_run(beam_args: tuple[str, ...], options: dict[str, Any]) -> Execution:
     """How to run, from the options of the command line."""
-    from pipeline.driver import Execution
+    from pipeline.planning import Execution
     from pipeline.progress import reporter
 
     return Execution(reporter(options["log_format"], options["quiet"]), workers=options["workers"], beam_args=beam_args)
@@ -342,7 +372,8 @@ def make_run(beam_args: tuple[str, ...], options: dict[str, Any]) -> Execution:
 def say(text: str, options: dict[str, Any]) -> None:
     """Print a summary for people; programs read the log or the manifest."""
     if not options["quiet"] and options["log_format"] == "text":
-        click.echo(text)
+        with until_pipe_closes():
+            print(text)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.outputs import COUNTS_FORMAT, OutputFolder
+from pipeline.outputs import OutputFolder
 from tokenmill import schemas
 from tokenmill.data import UNICODE_VERSION
 from tokenmill.errors import UnreadableFileError, UsageError
@@ -38,7 +38,7 @@ def write_counts(
     }
     part = _write_part(folder, counts, header)
     manifest = {
-        "format": COUNTS_FORMAT,
+        "format": schemas.WORD_COUNTS_FORMAT,
         "version": schemas.WORD_COUNTS_VERSION,
         **header,
         "word_counts_sha256": fingerprint_counts(counts, with_order=False),
@@ -123,14 +123,12 @@ def _read_partitions(folder: OutputFolder) -> list[pa.Table]:
 
 def _write_part(folder: OutputFolder, counts: pa.Table, header: dict[str, str]) -> dict[str, Any]:
     name = schemas.shard_name(0, 1)
-    output = OutputFile(folder.join(name))
+    output = OutputFile(FileSystems.join(folder.shards, name))
     metadata = {
         "tokenmill.version": str(schemas.WORD_COUNTS_VERSION),
         **{f"tokenmill.{key}": value for key, value in header.items()},
     }
-    with pq.ParquetWriter(
-        output, schemas.WORD_COUNTS.with_metadata(metadata), compression="zstd", use_dictionary=False, write_statistics=["count"]
-    ) as writer:
+    schema = schemas.WORD_COUNTS.with_metadata(metadata)
+    with output, pq.ParquetWriter(output, schema, compression="zstd", use_dictionary=False, write_statistics=["count"]) as writer:
         writer.write_table(counts, row_group_size=ROW_GROUP_WORDS)
-    output.publish()
     return {"path": name, "rows": counts.num_rows, "bytes": output.size, "sha256": output.sha256}

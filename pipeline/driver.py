@@ -1,108 +1,67 @@
-"""The driver: plans splits, has the graphs run, trains, checks the books, publishes.
-
-One function for each command that makes something.
-"""
+"""The driver: has the graphs run, trains, checks the books, publishes. One function for each command that makes something."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from dataclasses import dataclass, field
+import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow.compute as pc
+from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline import accounting, counts_folder
-from pipeline.accounting import MaxRejects
-from pipeline.inputs import DEFAULT_SPLIT_BYTES, plan_splits, resolve_inputs
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
-from pipeline.outputs import DATASET_FORMAT, OutputFolder, write_card
-from pipeline.progress import Reporter, Stage
+from pipeline.outputs import OutputFolder, write_card
+from pipeline.planning import Corpus, Execution, Plan, check_apart, check_unchanged, choose_workers, plan_corpus
+from pipeline.progress import Stage
 from pipeline.runners import parse_options, run_pipeline
 from tokenmill import kernels, schemas
-from tokenmill.errors import TokenmillError, UsageError
+from tokenmill.errors import (
+    NothingToTrainOnError,
+    OutputExistsError,
+    TokenizerFileError,
+    TokenmillError,
+    UsageError,
+)
+from tokenmill.formats import native
 from tokenmill.merge_loop import MergeRules
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions, train_tokenizer
 from transforms.count import CountOptions
 from transforms.encode import EncodeOptions
-from transforms.journal import Journal, write_file_atomically
-from transforms.splits import ReadOptions, SourceFile, Split
+from transforms.journal import Journal, delete_tree, is_local, write_file_atomically
 
-#: Below this much input one process is done before a second one has started.
-SMALL_INPUT_BYTES = 48 << 20
 POLL_SECONDS = 0.5
 #: Words beyond this are trained on, but hardly meant.
 LONG_WORD_BYTES = 10_000
 
-
-@dataclass(frozen=True)
-class Corpus:
-    """What to read. `inputs` as on the command line; `limit`: the first so many documents in corpus order."""
-
-    inputs: tuple[str, ...]
-    format: str = "auto"
-    read: ReadOptions = field(default_factory=ReadOptions)
-    limit: int | None = None
-    split_bytes: int = DEFAULT_SPLIT_BYTES
-    max_rejects: MaxRejects = field(default_factory=MaxRejects)
+Records = dict[int, dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Execution:
-    """How to run it: processes (None: as many as pay), words for Beam, and who is told."""
-
-    reporter: Reporter
-    workers: int | None = None
-    beam_args: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Files and splits of a corpus."""
-
-    files: list[SourceFile]
-    splits: list[Split]
-
-    @property
-    def size(self) -> int:
-        """Bytes of the files as stored."""
-        return sum(file.size for file in self.files)
-
-
-def plan_corpus(corpus: Corpus) -> Plan:
-    """Find the files and cut them; raises the errors of `pipeline.inputs`."""
-    files = resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
-    splits = plan_splits(files, options=corpus.read, split_bytes=corpus.split_bytes, limit=corpus.limit)
-    used = {part.file.name for split in splits for part in split.ranges} if corpus.limit is not None else None
-    return Plan([file for file in files if used is None or file.name in used], splits)
-
-
-def count_corpus(corpus: Corpus, pretokenizer: str, output: str, run: Execution, *, overwrite: bool = False) -> dict[str, Any]:
-    """`tokenmill count`: word counts in the folder `output`; returns its manifest."""
+def count_corpus(
+    corpus: Corpus, pretokenizer: str, output: str, run: Execution, *, overwrite: bool = False, plan: Plan | None = None
+) -> dict[str, Any]:
+    """`tokenmill count`: word counts in the folder `output`; returns its manifest. `plan`: that of the corpus, if made."""
     PreTokenizer(pretokenizer)
-    folder, plan = _begin(corpus, output, run, overwrite)
-    options = CountOptions(corpus.read, pretokenizer, folder.journal, folder.partitions, folder.rejects)
-    try:
+    with _open_run(corpus, output, run, overwrite=overwrite, plan=plan) as (folder, plan):
+        options = CountOptions(corpus.read, pretokenizer, folder.journal, folder.partitions, folder.rejects)
         records = _run_job("count", count_graph(plan.splits, options), plan, folder, run)
-        files, totals = _close_books(corpus, plan, records, folder)
-        manifest = counts_folder.write_counts(
-            folder, pretokenizer, files, totals, sum(record["words"] for record in records.values())
-        )
-    except TokenmillError:
-        folder.abandon()
-        raise
-    return manifest
+        files, totals = _close_books(plan, records, folder)
+        words = sum(record["words"] for record in records.values())
+        return counts_folder.write_counts(folder, pretokenizer, files, totals, words)
 
 
 def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execution) -> tuple[Tokenizer, MergeRules]:
     """`tokenmill train` on word counts: writes the tokenizer file `output`."""
+    check_tokenizer_output(output)
     counts = counts_folder.read_counts(path)
-    target = options.merges if options.merges is not None else options.vocab_size or 0
     longest = pc.max(pc.binary_length(counts["word"])).as_py() or 0
-    with run.reporter.stage("merges", target, unit="merges" if options.merges is not None else "tokens") as stage:
+    with run.reporter.stage("merges", _count_merges(options), unit="merges") as stage:
         if longest > LONG_WORD_BYTES:
             stage.message(f"warning: the longest word has {longest:,} bytes; does {options.pretokenizer!r} suit this text?")
 
@@ -110,8 +69,7 @@ def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execu
             stage.update(made, latest=latest[-3:])
 
         tokenizer, rules = train_tokenizer(counts, options, on_merges=show)
-        reached = len(rules.pairs) if options.merges is not None else len(tokenizer)
-        stage.update(reached)
+        stage.update(len(rules.pairs))
         if rules.exhausted:
             stage.message(f"no pair is left: {len(rules.pairs)} merges, vocabulary {len(tokenizer)}, fewer than asked for")
     write_file_atomically(output, tokenizer.to_bytes())
@@ -125,73 +83,84 @@ def train_on_corpus(
 
     Also returns the counts' manifest.
     """
+    check_tokenizer_output(output)
     parent, name = os.path.split(output)
-    working = FileSystems.join(parent, f".{name}.counts") if parent else f".{name}.counts"
+    working = os.path.join(parent, f".{name}.counts-{uuid.uuid4().hex[:8]}")
     try:
-        manifest = count_corpus(corpus, options.pretokenizer, working, run, overwrite=True)
+        manifest = count_corpus(corpus, options.pretokenizer, working, run)
+        totals = manifest["totals"]
+        if totals["rejected"] and not totals["distinct_words"]:
+            read, rejected = totals["documents"], totals["rejected"]
+            raise NothingToTrainOnError(
+                f"nothing to train on: {rejected} of {read} records rejected; `tokenmill count` keeps them"
+            )
         tokenizer, rules = train_on_counts(working, options, output, run)
     finally:
-        if FileSystems.exists(working):
-            FileSystems.delete([working])
+        delete_tree(working)
     return tokenizer, rules, manifest
 
 
-def encode_corpus(corpus: Corpus, tokenizer_path: str, output: str, run: Execution, *, overwrite: bool = False) -> dict[str, Any]:
-    """`tokenmill encode`: token shards in the folder `output`; returns its manifest."""
-    tokenizer = Tokenizer.from_file(tokenizer_path)
-    folder, plan = _begin(corpus, output, run, overwrite)
-    write_file_atomically(folder.join("_work", "tokenizer.json"), tokenizer.to_bytes())
-    options = EncodeOptions(corpus.read, folder.join("_work", "tokenizer.json"), folder.path, folder.journal, folder.rejects)
+def check_tokenizer_output(path: str) -> None:
+    """A tokenizer may replace a tokenizer, nothing else; found out before any work."""
+    if not path or (is_local(path) and os.path.isdir(path)):
+        raise UsageError(f"--output {path!r} must be the name of a file, such as tokenizer.json")
     try:
+        exists = FileSystems.exists(path)
+    except ValueError as error:
+        raise UsageError(f"--output {path!r}: {error}") from None
+    if exists and b'"merge_rules"' not in _read_file(path):
+        raise OutputExistsError(f"{path} exists and is no tokenizer; choose another name, or delete it")
+
+
+def load_tokenizer(path: str) -> Tokenizer:
+    """A tokenizer from any file system that Beam knows; errors as those of `Tokenizer.from_file`."""
+    if is_local(path):
+        return Tokenizer.from_file(path)
+    try:
+        return native.loads(_read_file(path))
+    except (OSError, ValueError) as error:
+        raise TokenizerFileError(f"{path}: {error}") from None
+    except TokenizerFileError as error:
+        raise TokenizerFileError(f"{path}: {error}") from None
+
+
+def encode_corpus(
+    corpus: Corpus, tokenizer_path: str, output: str, run: Execution, *, overwrite: bool = False, plan: Plan | None = None
+) -> dict[str, Any]:
+    """`tokenmill encode`: token shards in the folder `output`; returns its manifest. `plan`: that of the corpus, if made."""
+    tokenizer = load_tokenizer(tokenizer_path)
+    with _open_run(corpus, output, run, overwrite=overwrite, plan=plan) as (folder, plan):
+        carried = folder.working("tokenizer.json")
+        write_file_atomically(carried, tokenizer.to_bytes())
+        options = EncodeOptions(corpus.read, carried, folder.shards, folder.journal, folder.rejects)
         records = _run_job("encode", encode_graph(plan.splits, options), plan, folder, run)
-        files, totals = _close_books(corpus, plan, records, folder)
+        files, totals = _close_books(plan, records, folder)
         manifest = _describe_dataset(tokenizer, files, totals, [records[index]["shard"] for index in sorted(records)])
-    except TokenmillError:
-        folder.abandon()
-        raise
-    folder.publish(manifest, {"tokenizer.json": tokenizer.to_bytes(), "README.md": write_card(tokenizer.embedding_rows)})
+        card = write_card(tokenizer.embedding_rows)
+        folder.publish(manifest, {"tokenizer.json": tokenizer.to_bytes(), "README.md": card})
     return manifest
 
 
-def _begin(corpus: Corpus, output: str, run: Execution, overwrite: bool) -> tuple[OutputFolder, Plan]:
-    """Everything that can be refused is refused before the output folder changes."""
+@contextlib.contextmanager
+def _open_run(
+    corpus: Corpus, output: str, run: Execution, *, overwrite: bool, plan: Plan | None
+) -> Iterator[tuple[OutputFolder, Plan]]:
+    """A folder that is held for this run, and the plan. All that can be refused is refused before anything is written."""
     folder = OutputFolder(output)
-    _check_apart(corpus, output)
+    check_apart(corpus, output)
     folder.check_free(overwrite=overwrite)
     parse_options(run.beam_args, workers=run.workers or 1)
-    plan = plan_corpus(corpus)
-    folder.begin()
-    return folder, plan
+    plan = plan or plan_corpus(corpus, run)
+    with folder.hold():
+        folder.begin()
+        try:
+            yield folder, plan
+        except TokenmillError:
+            folder.abandon()
+            raise
 
 
-def _check_apart(corpus: Corpus, output: str) -> None:
-    """An output inside an input folder would be read as input the next time."""
-    target = os.path.realpath(output)
-    for path in corpus.inputs:
-        if os.path.isdir(path) and f"{target}/".startswith(f"{os.path.realpath(path).rstrip('/')}/"):
-            raise UsageError(f"the output {output} lies in the input folder {path}; choose a folder outside of it")
-
-
-def _describe_dataset(
-    tokenizer: Tokenizer, files: list[dict[str, Any]], totals: dict[str, int], shards: list[dict[str, Any]]
-) -> dict[str, Any]:
-    tokens = sum(shard["tokens"] for shard in shards)
-    return {
-        "format": DATASET_FORMAT,
-        "version": schemas.DATASET_VERSION,
-        "tokenizer": {
-            "file": "tokenizer.json",
-            "sha256": tokenizer.sha256,
-            "vocab_size": len(tokenizer),
-            "embedding_rows": tokenizer.embedding_rows,
-        },
-        "totals": {**totals, "tokens": tokens, "shards": len(shards)},
-        "files": files,
-        "shards": shards,
-    }
-
-
-def _run_job(name: str, build: BuildGraph, plan: Plan, folder: OutputFolder, run: Execution) -> dict[int, dict[str, Any]]:
+def _run_job(name: str, build: BuildGraph, plan: Plan, folder: OutputFolder, run: Execution) -> Records:
     """Run a graph under the eyes of the reporter; returns the journal's records."""
     journal = Journal(folder.journal)
     with run.reporter.stage(name, len(plan.splits)) as stage:
@@ -205,38 +174,64 @@ def _run_job(name: str, build: BuildGraph, plan: Plan, folder: OutputFolder, run
 
 
 class _Ticker:
-    """Shows what the journal says, twice a second at most."""
+    """Shows what the journal says, twice a second at most, less often where looking takes long."""
 
     def __init__(self, journal: Journal, stage: Stage) -> None:
-        self._journal, self._stage, self._last = journal, stage, time.monotonic()
+        self._journal, self._stage, self._next = journal, stage, time.monotonic() + POLL_SECONDS
 
     def tick(self) -> None:
-        if time.monotonic() - self._last >= POLL_SECONDS:
+        if time.monotonic() < self._next:
+            return
+        started = time.monotonic()
+        with contextlib.suppress(OSError):  # a listing that fails once must not end a job of hours
             self.show()
+        self._next = time.monotonic() + max(POLL_SECONDS, 10 * (time.monotonic() - started))
 
     def show(self) -> None:
         totals = self._journal.finished()
         self._stage.update(
             totals.splits, documents=totals.documents, bytes=totals.bytes, words=totals.words, tokens=totals.tokens
         )
-        self._last = time.monotonic()
 
 
-def choose_workers(plan: Plan, run: Execution) -> int:
-    """The number asked for, or as many as pay: one for small inputs, else one a core, never more than splits."""
-    if run.workers is not None:
-        return run.workers
-    if plan.size < SMALL_INPUT_BYTES:
-        return 1
-    return max(1, min(len(os.sched_getaffinity(0)), len(plan.splits)))
-
-
-def _close_books(
-    corpus: Corpus, plan: Plan, records: dict[int, dict[str, Any]], folder: OutputFolder
-) -> tuple[list[dict[str, Any]], dict[str, int]]:
+def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[list[dict[str, Any]], dict[str, int]]:
     """Per-file accounts and totals of a run that may be published."""
+    check_unchanged(plan)
     accounting.check_failures(records)
     files = accounting.add_up_files(plan.files, records, len(plan.splits))
     totals = accounting.total_files(files)
-    accounting.check_rejects(totals, corpus.max_rejects, folder.rejects)
+    accounting.check_rejects(totals, plan.corpus.max_rejects, folder.rejects)
     return files, totals
+
+
+def _describe_dataset(
+    tokenizer: Tokenizer, files: list[dict[str, Any]], totals: dict[str, int], shards: list[dict[str, Any]]
+) -> dict[str, Any]:
+    tokens = sum(shard["tokens"] for shard in shards)
+    return {
+        "format": schemas.DATASET_FORMAT,
+        "version": schemas.DATASET_VERSION,
+        "tokenizer": {
+            "file": "tokenizer.json",
+            "sha256": tokenizer.sha256,
+            "vocab_size": len(tokenizer),
+            "embedding_rows": tokenizer.embedding_rows,
+        },
+        "totals": {**totals, "tokens": tokens, "shards": len(shards)},
+        "files": files,
+        "shards": shards,
+    }
+
+
+def _count_merges(options: TrainingOptions) -> int:
+    """How many merges are asked for; for a character model, whose alphabet is not known yet, at most so many."""
+    if options.merges is not None:
+        return options.merges
+    alphabet = 256 if options.model == "byte-bpe" else 0
+    return (options.vocab_size or 0) - len(options.specials) - alphabet
+
+
+def _read_file(path: str) -> bytes:
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        content: bytes = file.read()
+    return content

@@ -8,6 +8,7 @@ The order of the arguments is the order of the corpus; inside a folder or glob, 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import glob
 import itertools
@@ -24,6 +25,7 @@ from typing import Any, TypeVar
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill.errors import UnreadableFileError, UsageError
+from transforms.journal import escape_glob
 from transforms.read import cut_file
 from transforms.read_arrow import count_stream_rows
 from transforms.read_dataset import parse_dataset_name
@@ -136,21 +138,41 @@ def _refuse_folder(error: OSError) -> None:
 
 
 def _list_remote(text: str) -> tuple[str, dict[str, int]]:
+    """As `_list_local`, folders by their prefixes: a store of objects has no others."""
     try:
-        if not text.endswith("/") and (matches := _match(text)):
-            root = _glob_root(text) if glob.has_magic(text) else posixpath.dirname(text)
-            return root, _without_hidden(_relative(matches, root), text.removeprefix(root))
-        root = text.rstrip("/")
-        return root, _without_hidden(_relative(_match(root + "/**"), root), "")
+        return _list_pattern(text) if glob.has_magic(text) else _list_prefix(text)
     except ValueError as error:
         raise UsageError(f"{text}: {error}") from error
     except OSError as error:
         raise UnreadableFileError(f"{text}: cannot be listed: {error}") from error
 
 
+def _list_prefix(text: str) -> tuple[str, dict[str, int]]:
+    if not text.endswith("/") and (found := _match(text)):
+        root = posixpath.dirname(text)
+        return root, _relative(found, root)
+    root = text.rstrip("/")
+    return root, _without_hidden(_relative(_match(root + "/**"), root), "")
+
+
+def _list_pattern(text: str) -> tuple[str, dict[str, int]]:
+    """Files of a glob, unless it is the very name of a file or a folder; both are told by one listing, which may take long."""
+    folder = text.rstrip("/")
+    named = _match(escape_glob(folder) + "**")
+    if text in named:
+        return posixpath.dirname(text), {posixpath.basename(text): named[text]}
+    if inside := {path: size for path, size in named.items() if path.startswith(folder + "/")}:
+        return folder, _without_hidden(_relative(inside, folder), "")
+    root = _glob_root(text)
+    matches = _match(text + "**" if text.endswith("/") else text)
+    return root, _without_hidden(_relative(matches, root), text.removeprefix(root))
+
+
 def _match(pattern: str) -> dict[str, int]:
+    """Files and their sizes; the empty objects `folder/` by which stores show folders are none."""
     found: Any = FileSystems.match([pattern])  # type: ignore[no-untyped-call]
-    return {match.path: match.size_in_bytes for match in found[0].metadata_list}
+    matches = {match.path: match.size_in_bytes for match in found[0].metadata_list}
+    return {path: size for path, size in matches.items() if size or not path.endswith("/")}
 
 
 def _relative(matches: dict[str, int], root: str) -> dict[str, int]:
@@ -227,6 +249,10 @@ def _refuse_repeated(found: Iterable[_Found]) -> None:
 
 def _name_files(found: list[_Found]) -> list[SourceFile]:
     names = [file.prefix + file.name for file in found]
+    for name in names:
+        if not name.isascii() and any(0xD800 <= ord(character) < 0xE000 for character in name):
+            shown = os.fsencode(name).decode("utf-8", "backslashreplace")
+            raise UnreadableFileError(f"{shown}: the name of the file is not UTF-8, which a manifest needs; rename it")
     if len(set(names)) < len(names):
         parent = _common_parent([file.root for file in found if file.root is not None])
         names = [file.prefix + _name_from(parent, file) for file in found]
@@ -264,11 +290,21 @@ def plan_splits(
     """
     if options.id_column is not None and options.id_column == options.text_column:
         raise UsageError(f"the id column and the text column are both {options.text_column!r}; name two columns")
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with _open_pool() as pool:
         cuts = list(pool.map(lambda file: cut_file(file, options, split_bytes), files))
         _check_first_jsonl(files, options)
         ranges = _number_rows(cuts, pool) if limit is None else list(_limit_rows(cuts, limit))
     return _pack(ranges, split_bytes)
+
+
+@contextlib.contextmanager
+def _open_pool() -> Iterator[ThreadPoolExecutor]:
+    """Threads for the planner. After an error or Ctrl-C nobody waits for them, and what is queued is never begun."""
+    pool = ThreadPoolExecutor(_THREADS)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _check_first_jsonl(files: Sequence[SourceFile], options: ReadOptions) -> None:
@@ -301,7 +337,7 @@ def _limit_rows(cuts: Iterable[list[SizedRange]], limit: int) -> Iterator[SizedR
                 return
             count = _count(part, limit)
             known = part if part.rows is not None else _set(part, first_row=row)
-            yield known if count.records < limit else _set(known, rows=limit)
+            yield known if count.records < limit else _shorten(known, limit)
             row += count.lines
             limit -= min(limit, count.records)
 
@@ -313,6 +349,12 @@ def _count(part: SizedRange, limit: int) -> LineCount:
         rows = count_stream_rows(part.range.file, limit)
         return LineCount(rows, rows)
     return count_rows(part.range, limit=limit)
+
+
+def _shorten(part: SizedRange, rows: int) -> SizedRange:
+    """The first `rows` records of a range. Its size follows where it is known how many records there are."""
+    size = part.size if part.rows is None else part.size * rows // part.rows
+    return replace(_set(part, rows=rows), size=size)
 
 
 def _set(part: SizedRange, **changes: int) -> SizedRange:
@@ -331,4 +373,6 @@ def _pack(parts: Iterable[SizedRange], split_bytes: int) -> list[Split]:
         else:
             packed.append([part])
             size = part.size
-    return [Split(index, tuple(part.range for part in parts)) for index, parts in enumerate(packed)]
+    return [
+        Split(index, tuple(part.range for part in parts), sum(part.size for part in parts)) for index, parts in enumerate(packed)
+    ]

@@ -7,10 +7,12 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tokenmill import schemas
 from tokenmill.errors import DataError, UsageError
+from tokenmill.models import MAX_ID
 from tokenmill.tokenizer import Tokenizer
 
 
@@ -48,22 +50,37 @@ def decode_dataset(folder: str, tokenizer_path: str | None, doc: str | None) -> 
 
 
 def read_rows(folder: str) -> Iterator[tuple[str, list[int]]]:
-    """`(doc_id, token ids)` of each document of a dataset, shard after shard as the manifest lists them."""
+    """`(doc_id, token ids)` of each document of a dataset, shard after shard as the manifest lists them.
+
+    `DataError` where the folder is no finished dataset, or a shard is missing or damaged.
+    """
     from pipeline.outputs import read_manifest
 
     manifest = read_manifest(folder)
-    if manifest is None or "shards" not in manifest:
-        raise DataError(f"{folder} is not a finished dataset: it has no {schemas.MANIFEST} with shards")
+    if manifest is None or manifest.get("format") != schemas.DATASET_FORMAT:
+        raise DataError(f"{folder} is not a finished dataset: it has no {schemas.MANIFEST} of one")
     for shard in manifest["shards"]:
-        name = os.path.basename(shard["path"])
-        for batch in pq.ParquetFile(os.path.join(folder, name)).iter_batches(batch_size=1024, columns=schemas.TOKENS.names):
+        path = os.path.join(folder, os.path.basename(shard["path"]))
+        try:
+            yield from read_shard(path)
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            raise DataError(f"{path}: missing or damaged ({str(error).splitlines()[0]}); encode the corpus again") from None
+
+
+def read_shard(path: str) -> Iterator[tuple[str, list[int]]]:
+    """`(doc_id, token ids)` of each document of one shard."""
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        for batch in pq.ParquetFile(file).iter_batches(batch_size=1024, columns=schemas.TOKENS.names):
             yield from zip(batch["doc_id"].to_pylist(), batch["input_ids"].to_pylist(), strict=True)
 
 
 def parse_id(word: str) -> int:
     """A token id of the command line."""
-    if not word.isascii() or not word.isdecimal():
-        raise UsageError(f"{word!r} is no token id: ids are whole numbers from 0 up")
+    if not word.isascii() or not word.isdecimal() or len(word) > 10:
+        raise UsageError(f"{word[:40]!r} is no token id: ids are whole numbers from 0 to {MAX_ID}")
     return int(word)
 
 

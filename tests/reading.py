@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pipeline.inputs import plan_splits, resolve_inputs
 from transforms.read import DocumentBatch, read_split
 from transforms.splits import ReadOptions, Reject
@@ -21,7 +23,21 @@ def read_all(path: Path | str, *, split_bytes: int = 1 << 20, limit: int | None 
     chosen = ReadOptions(**options)
     files = resolve_inputs([str(path)], document=chosen.document)
     splits = plan_splits(files, options=chosen, split_bytes=split_bytes, limit=limit)
-    return [batch for split in splits for batch in read_split(split, chosen)]
+    batches = [batch for split in splits for batch in read_split(split, chosen)]
+    for batch in batches:
+        check_rows(batch, made_ids=chosen.id_column is None)
+    return batches
+
+
+def check_rows(batch: DocumentBatch, *, made_ids: bool) -> None:
+    """What holds of every batch: each record once, as a document or a reject, both in the file's order, from `first_row` on."""
+    rows, rejected = batch.rows.tolist(), [reject.row for reject in batch.rejects]
+    assert batch.rows.dtype == np.int64 and len(rows) == batch.documents.num_rows
+    assert rows == sorted(rows) and rejected == sorted(rejected)
+    together = [*rows, *rejected]
+    assert len(set(together)) == len(together) and min(together) >= batch.first_row
+    if made_ids:
+        assert batch.documents["doc_id"].to_pylist() == [f"{batch.file}:{row}" for row in rows]
 
 
 def documents_of(batches: list[DocumentBatch]) -> list[tuple[str, str]]:

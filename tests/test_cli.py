@@ -227,6 +227,27 @@ def test_unexpected_failure_is_one_line(trained: Path, monkeypatch: pytest.Monke
     )
 
 
+def test_a_closed_pipe_ends_a_command_well(trained: Path) -> None:
+    reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
+    command = [sys.executable, "-m", "pipeline.cli", "decode", str(trained / "tokens")]
+    result = subprocess.run(command, cwd=ROOT, stdout=reader.stdin, stderr=subprocess.PIPE, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_reading_options_are_refused_for_word_counts(trained: Path, tmp_path: Path) -> None:
+    words = ("train", trained / "counts", "--vocab-size", "300", "--output", tmp_path / "t.json")
+    check_error(call(*words, "--limit", "3"), 2, "--limit is for a corpus")
+
+
+def test_output_of_train_is_looked_at_before_any_work(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    words = ("train", trained / "corpus.jsonl", "--vocab-size", "300", "--output")
+    check_error(call(*words, tmp_path / "notes.txt"), 2, "is no tokenizer")
+    check_error(call(*words, trained / "corpus.jsonl"), 2, "is no tokenizer")
+    check_error(call(*words, tmp_path), 2, "must be the name of a file")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
 def start(*words: str | Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "pipeline.cli", *map(str, words)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -248,12 +269,12 @@ def test_interrupt_ends_with_130_and_publishes_nothing(trained: Path, tmp_path: 
     options = ("--tokenizer", trained / "tokenizer.json", "--output", output, "--workers", workers, "--split-mb", "0.05")
     process = start("encode", tmp_path / "big.jsonl", *options)
     deadline = time.monotonic() + 60
-    while not list(output.glob("part-*.parquet")) and time.monotonic() < deadline:
+    while not list(output.glob("**/part-*.parquet")) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted" in stderr and "Traceback" not in stderr
-    assert not (output / "manifest.json").exists()
+    assert not (output / "manifest.json").exists() and not list(output.glob("part-*.parquet"))
 
 
 @pytest.mark.slow
@@ -266,7 +287,7 @@ def test_killed_worker_is_named_and_running_again_finishes(trained: Path, tmp_pa
     options = ("--tokenizer", trained / "tokenizer.json", "--output", output, "--workers", "2", "--split-mb", "0.05")
     process = start("encode", tmp_path / "big.jsonl", *options)
     deadline = time.monotonic() + 60
-    while not list(output.glob("part-*.parquet")) and time.monotonic() < deadline:
+    while not list(output.glob("**/part-*.parquet")) and time.monotonic() < deadline:
         time.sleep(0.02)
     victim = psutil.Process(process.pid).children(recursive=True)[-1]
     os.kill(victim.pid, signal.SIGKILL)
@@ -274,6 +295,6 @@ def test_killed_worker_is_named_and_running_again_finishes(trained: Path, tmp_pa
     assert (
         process.returncode == 1 and f"worker process {victim.pid}" in stderr and "SIGKILL" in stderr and "Traceback" not in stderr
     )
-    assert not (output / "manifest.json").exists() and not list(output.glob("part-*.parquet"))
+    assert not (output / "manifest.json").exists() and not list(output.glob("**/part-*.parquet"))
     assert start("encode", tmp_path / "big.jsonl", *options).wait(timeout=120) == 0
     assert json.loads((output / "manifest.json").read_text())["totals"]["documents"] == 30_000

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import driver
-from pipeline.driver import Corpus, Execution
+from pipeline.planning import Corpus, Execution
 from pipeline.progress import reporter
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill.trainers import TrainingOptions

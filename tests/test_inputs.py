@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sysconfig
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -14,11 +16,14 @@ from apache_beam.io.localfilesystem import LocalFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline import inputs
 from pipeline.inputs import plan_splits, resolve_inputs
 from tests.reading import documents_of, read_all
 from tokenmill.errors import UnreadableFileError, UsageError
+from transforms.journal import escape_glob
 from transforms.read import read_split
-from transforms.splits import ReadOptions
+from transforms.read_lines import LineCount
+from transforms.splits import Range, ReadOptions
 
 
 def make_files(folder: Path, *names: str) -> None:
@@ -164,7 +169,10 @@ def test_an_unknown_file_system_is_a_usage_error() -> None:
 
 
 class PrefixFileSystem(LocalFileSystem):
-    """A store without folders, as object stores are: `prefix:///a/b` stands for the local file `/a/b`."""
+    """A store without folders, as object stores are: `prefix:///a/b` stands for the local file `/a/b`.
+
+    As in some such stores, empty objects `/a/` stand for what would be folders.
+    """
 
     @classmethod
     def scheme(cls) -> str:
@@ -184,6 +192,8 @@ class PrefixFileSystem(LocalFileSystem):
         for parent, _, names in os.walk(os.path.dirname(local)):
             paths = (os.path.join(parent, name) for name in names)
             yield from (self.metadata("prefix://" + path) for path in paths if path.startswith(local))
+            if f"{parent}/".startswith(local):
+                yield FileMetadata(f"prefix://{parent}/", 0)
 
     def open(self, path: str, mime_type: str = "", compression_type: str = "") -> BinaryIO:
         return open(path.removeprefix("prefix://"), "rb")
@@ -204,6 +214,26 @@ def test_other_file_systems(tmp_path: Path) -> None:
         resolve_inputs([f"{base}/nothing"])
     with pytest.raises(UsageError, match=r"d/b\.txt: is given twice"):
         resolve_inputs([f"{base}/d/b.txt", f"{base}/d"])
+
+
+def test_glob_characters_in_other_file_systems(tmp_path: Path) -> None:
+    make_files(tmp_path, "x[1]/a*.txt", "x[1]/sub/b", "x1/ab.txt", "y?", "yy", "z*/deep/_x", "z1/deep/c", "z1/d")
+    base = f"prefix://{tmp_path}"
+    assert names_of(f"{base}/x[1]") == names_of(f"{base}/x[1]/") == ["a*.txt", "sub/b"]
+    assert names_of(f"{base}/x[1]/a*.txt") == ["a*.txt"]
+    assert names_of(f"{base}/x[12]/a*.txt") == ["x1/ab.txt"]
+    assert names_of(f"{base}/y?") == ["y?"]
+    assert names_of(f"{base}/y[y?]") == ["y?", "yy"]
+    assert names_of(f"{base}/z[1]/**") == names_of(f"{base}/z[1]/") == ["z1/d", "z1/deep/c"]
+    with pytest.raises(UnreadableFileError, match="no file at"):
+        resolve_inputs([f"{base}/z*"])
+
+
+@given(path=st.text("ab[]*?!^-\\/.", max_size=8), other=st.text("ab[]*?!^-\\/.", max_size=8))
+def test_an_escaped_path_matches_itself_alone(path: str, other: str) -> None:
+    pattern = LocalFileSystem.translate_pattern(escape_glob(path))
+    assert re.match(pattern, path)
+    assert bool(re.match(pattern, other)) == (other == path)
 
 
 def test_stdlib_is_sources_each_one_document() -> None:
@@ -267,6 +297,39 @@ def test_splits_cover_all_bytes_in_order(tmp_path_factory: pytest.TempPathFactor
     ]
     assert all(start == first_row for _, start, _, first_row in parts)
     loads = [sum(end - start for _, start, end, _ in split) for split in splits]
+    planned = plan_splits(resolve_inputs([str(folder)]), options=ReadOptions(), split_bytes=split_bytes)
+    assert [split.size for split in planned] == loads
     assert max(loads, default=0) <= split_bytes
     firsts = [split[0][2] - split[0][1] for split in splits[1:]]
     assert all(load + first > split_bytes for load, first in zip(loads, firsts, strict=False))
+
+
+@pytest.mark.parametrize(
+    "error", [UnreadableFileError("a: is gone"), KeyboardInterrupt()], ids=lambda error: type(error).__name__
+)
+def test_an_error_does_not_wait_for_what_is_queued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    (tmp_path / "a").write_bytes(b"1\n" * 40)
+    begun: list[int] = []
+    release = threading.Event()
+
+    def count_rows(part: Range) -> LineCount:
+        begun.append(part.start)
+        if part.start == 0:
+            raise error
+        release.wait(timeout=3)
+        return LineCount(1, 1)
+
+    monkeypatch.setattr(inputs, "count_rows", count_rows)
+    try:
+        with pytest.raises(type(error)):
+            plan_splits(resolve_inputs([str(tmp_path)]), options=ReadOptions(), split_bytes=2)
+        assert len(begun) <= inputs._THREADS + 1
+    finally:
+        release.set()
+
+
+def test_a_file_name_that_is_no_utf_8_is_refused(tmp_path: Path) -> None:
+    with open(os.path.join(os.fsencode(tmp_path), b"\xff.txt"), "wb") as file:
+        file.write(b"a")
+    with pytest.raises(UnreadableFileError, match="the name of the file is not UTF-8"):
+        resolve_inputs([str(tmp_path)])

@@ -75,7 +75,15 @@ def test_cuts_change_nothing(
 
 @every_format
 @pytest.mark.parametrize(
-    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())], ids=str
+    "kind",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int32(), pa.string()),
+        pa.dictionary(pa.int8(), pa.large_string()),
+    ],
+    ids=str,
 )
 def test_text_types(tmp_path: Path, write_table: Writer, kind: pa.DataType) -> None:
     texts = ["a", None, "a text that is longer than a view", "a", ""]
@@ -84,13 +92,20 @@ def test_text_types(tmp_path: Path, write_table: Writer, kind: pa.DataType) -> N
     assert [text for _, text in documents_of(batches)] == [text for text in texts if text is not None]
 
 
+@every_format
+def test_a_column_of_nulls_alone_is_all_rejects(tmp_path: Path, write_table: Writer) -> None:
+    batches = read_all(write_table(tmp_path, pa.table({"n": [1, 2], "text": pa.nulls(2)}), 2))
+    assert documents_of(batches) == []
+    assert [(reject.row, reject.reason) for reject in rejects_of(batches)] == [(row, "column 'text' is null") for row in (0, 1)]
+
+
 def test_nulls_are_rejected(tmp_path: Path) -> None:
     table = pa.table({"text": ["a", None, "c", None], "id": pa.array([1, 2, None, None], pa.int16())})
     batches = read_all(write_parquet(tmp_path, table, 10), id_column="id")
     assert documents_of(batches) == [("1", "a")]
     assert rejects_of(batches) == [
         Reject("a.parquet", 1, -1, "column 'text' is null"),
-        Reject("a.parquet", 2, -1, "the id in column 'id' is null", b"c"),
+        Reject("a.parquet", 2, -1, "the id in column 'id' is null or not UTF-8", b"c"),
         Reject("a.parquet", 3, -1, "column 'text' is null"),
     ]
 
@@ -210,6 +225,9 @@ def test_splits_follow_row_groups(tmp_path: Path) -> None:
     ranges = [part for split in splits for part in split.ranges]
     assert [(part.start, part.end) for part in ranges] == [(start, start + 2) for start in range(0, 10, 2)]
     assert [part.first_row for part in ranges] == list(range(0, 100, 20))
+    assert all(2000 <= split.size <= 3000 for split in splits)
+    limited = plan_splits(resolve_inputs([str(path)]), options=ReadOptions(), split_bytes=3000, limit=25)
+    assert [split.size for split in limited] == [splits[0].size, splits[1].size * 5 // 20]
 
 
 @pytest.fixture
@@ -244,6 +262,14 @@ def test_hf_splits_slices_limits_and_ids(parquet_folder: Path) -> None:
     assert [text for _, text in documents_of(read_all(f"hf:{parquet_folder}:test"))] == ["test 0", "test 2"]
     sliced = read_all(f"hf:{parquet_folder}:train[4:]", id_column="key", limit=2, split_bytes=1)
     assert documents_of(sliced) == [("4", "train 4"), ("5", "train 5")]
+
+
+@pytest.mark.usefixtures("offline")
+def test_hf_splits_have_sizes(parquet_folder: Path) -> None:
+    files = resolve_inputs([f"hf:{parquet_folder}"])
+    (whole,) = plan_splits(files, options=ReadOptions())
+    (part,) = plan_splits(files, options=ReadOptions(), limit=2)
+    assert files[0].size == 0 and whole.size >= 6 * len("train 0") and part.size == whole.size * 2 // 7
 
 
 @pytest.mark.usefixtures("offline")
@@ -306,3 +332,12 @@ def test_dataset_names(text: str, name: DatasetName) -> None:
 def test_dataset_names_that_are_none(text: str) -> None:
     with pytest.raises(UsageError, match=r"is not of the form hf:PATH\[:CONFIG\]\[@REVISION\]\[:SPLIT\] or disk:DIR\[:SPLIT\]"):
         parse_dataset_name(text)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
+def test_ids_that_are_no_utf_8_are_rejects(tmp_path: Path, kind: pa.DataType) -> None:
+    offsets, data = pa.py_buffer(pa.array([0, 1, 2, 3], pa.int32()).buffers()[1]), pa.py_buffer(b"a\xffc")
+    ids = pa.Array.from_buffers(kind, 3, [None, offsets, data])
+    (batch,) = read_all(write_parquet(tmp_path, pa.table({"id": ids, "text": ["x", "y", "z"]})), id_column="id")
+    assert batch.documents["doc_id"].to_pylist() == ["a", "c"]
+    assert [(reject.row, reject.reason) for reject in batch.rejects] == [(1, "the id in column 'id' is null or not UTF-8")]

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ import pytest
 
 from pipeline import accounting, driver
 from pipeline.accounting import MaxRejects
-from pipeline.driver import Corpus, Execution
+from pipeline.planning import Corpus, Execution
 from pipeline.progress import reporter
 from tests.corpora import make_texts, write_jsonl
 from tokenmill import Tokenizer, errors, schemas
@@ -137,31 +138,34 @@ def test_writer_that_fails_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def encode_with_rejects(folder: Path, limit: MaxRejects | None = None) -> dict:
+def encode_with_rejects(folder: Path, limit: MaxRejects | None = None, **read: Any) -> dict:
     """A character model that has no `z`, on a file with a bad line and two documents that hold one."""
     (folder / "train.txt").write_text("ab ab\n")
     options = TrainingOptions(model="char-bpe", pretokenizer="wordpunct", merges=1)
     driver.train_on_corpus(Corpus((str(folder / "train.txt"),)), options, str(folder / "tokenizer.json"), RUN)
     (folder / "in.txt").write_bytes(b"ab\nza\n\xff\n\nb z\n")
-    corpus = Corpus((str(folder / "in.txt"),), max_rejects=limit or MaxRejects())
+    corpus = Corpus((str(folder / "in.txt"),), max_rejects=limit or MaxRejects(), read=ReadOptions(**read))
     return driver.encode_corpus(corpus, str(folder / "tokenizer.json"), str(folder / "tokens"), RUN)
 
 
-def test_rejects_are_counted_and_kept(tmp_path: Path) -> None:
-    manifest = encode_with_rejects(tmp_path)
+@pytest.mark.parametrize("batch_bytes", [1, 4, 1 << 20])
+def test_rejects_are_counted_and_kept(tmp_path: Path, batch_bytes: int) -> None:
+    manifest = encode_with_rejects(tmp_path, batch_bytes=batch_bytes)
     (file,) = manifest["files"]
     assert (file["documents"], file["encoded"], file["rejected"], file["empty"]) == (5, 2, 3, 1)
     rows = [json.loads(line) for line in (tmp_path / "tokens" / "rejects" / "part-00000-of-00001.jsonl").read_text().splitlines()]
-    assert sorted((row["row"], base64.b64decode(row["raw"])) for row in rows) == [(1, b"za"), (2, b"\xff"), (4, b"b z")]
+    assert [(row["row"], base64.b64decode(row["raw"])) for row in rows] == [(1, b"za"), (2, b"\xff"), (4, b"b z")]
     reasons = {row["row"]: row["reason"] for row in rows}
     assert reasons[4] == "document in.txt:4, character 2: 'z' (U+007A) is not in the alphabet; train with --unk or byte-bpe"
     assert read_dataset(tmp_path)["doc_id"].to_pylist() == ["in.txt:0", "in.txt:3"]
 
 
 def test_too_many_rejects_publish_nothing(tmp_path: Path) -> None:
-    with pytest.raises(errors.TooManyRejectsError, match=r"3 of 5 records were rejected, --max-rejects allows 2"):
+    with pytest.raises(errors.TooManyRejectsError, match=r"3 of 5 records were rejected, --max-rejects allows 2") as caught:
         encode_with_rejects(tmp_path, MaxRejects.parse("2"))
-    assert {path.name for path in (tmp_path / "tokens").iterdir()} == {"rejects"}
+    left = {path.name: path for path in (tmp_path / "tokens").rglob("part-*")}
+    assert left.keys() == {"part-00000-of-00001.jsonl"} and str(left["part-00000-of-00001.jsonl"].parent) in str(caught.value)
+    assert list((tmp_path / "tokens").rglob("manifest.json")) == []
 
 
 def test_share_of_rejects(tmp_path: Path) -> None:

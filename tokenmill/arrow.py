@@ -24,6 +24,7 @@ def large_strings(texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> pa.Large
 
 
 def holds_strings(kind: pa.DataType) -> bool:
+    """Whether arrays of a type are texts: string, large_string, string_view, a dictionary of them, or nulls alone."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 

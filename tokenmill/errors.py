@@ -2,6 +2,7 @@
 
     TokenmillError                     1  our bug, or a process that died under us
     ├── WorkerError                    1  a worker process ended in the middle of a job
+    ├── OutputError                    1  a file that cannot be written: the disk is full, or the folder is gone
     ├── UsageError                     2  an option, configuration or request that cannot be carried out
     │   ├── ConfigError                2  a configuration file that does not validate
     │   ├── MissingColumnError         2  a text or id column that the input does not have
@@ -32,6 +33,10 @@ class TokenmillError(Exception):
 
 class WorkerError(TokenmillError):
     """A worker process ended in the middle of a job."""
+
+
+class OutputError(TokenmillError):
+    """A file that cannot be written: the disk is full, or the folder is gone."""
 
 
 class UsageError(TokenmillError):

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 TOKENIZER_FORMAT = "tokenmill"
 TOKENIZER_VERSION = 1
+WORD_COUNTS_FORMAT = "tokenmill-word-counts"
 WORD_COUNTS_VERSION = 1
+DATASET_FORMAT = "tokenmill-dataset"
 DATASET_VERSION = 1
 
 #: A batch of documents as the readers give it: a few MiB of text, in corpus order.

@@ -1,13 +1,10 @@
-"""What became of the documents of a split: the numbers that the manifest adds up, and the rejects themselves.
+"""What became of the documents of a split: the numbers that the manifest adds up.
 
 Every record that is read is counted once, as encoded or as rejected, under the name of its file.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,10 +15,7 @@ from tokenmill.arrow import text_buffers
 from tokenmill.errors import TokenmillError
 from tokenmill.kernels import fingerprint
 from transforms.read_batches import DocumentBatch
-from transforms.splits import Reject, Split
-
-#: How many bytes of a rejected record are kept.
-REJECT_RAW_BYTES = 64 << 10
+from transforms.splits import Split
 
 
 @dataclass
@@ -83,20 +77,3 @@ class SplitAccount:
         total = np.array(account.fingerprint, np.uint64)
         fingerprint.add_documents(total, ids, id_ends, skip, text, ends)
         account.fingerprint = [int(half) for half in total]
-
-
-def render_rejects(rejects: Iterable[Reject]) -> bytes:
-    """Rejected records as JSON lines: file, row, offset, reason, how long the record was, and its first bytes in base64."""
-    return b"".join(_render_reject(reject) for reject in rejects)
-
-
-def _render_reject(reject: Reject) -> bytes:
-    fields = {
-        "file": reject.file,
-        "row": reject.row,
-        "offset": reject.offset,
-        "reason": reject.reason,
-        "bytes": len(reject.raw),
-        "raw": base64.b64encode(reject.raw[:REJECT_RAW_BYTES]).decode("ascii"),
-    }
-    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

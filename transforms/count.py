@@ -19,10 +19,11 @@ from tokenmill import schemas
 from tokenmill.errors import DataError
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.word_counts import Partition, WordCounter, combine_counts
-from transforms.accounts import SplitAccount, render_rejects
+from transforms.accounts import SplitAccount
 from transforms.coders import ArrowTableCoder
 from transforms.journal import Journal, write_file_atomically
 from transforms.read import read_split
+from transforms.rejects import RejectWriter
 from transforms.splits import ReadOptions, Split
 
 #: Tables wait to be added up until they hold this many rows, or as many as are added up already.
@@ -38,11 +39,6 @@ class CountOptions:
     journal_folder: str
     partitions_folder: str
     rejects_folder: str
-
-
-def reject_name(index: int, shards: int) -> str:
-    """Name of the file of a split's rejects: `reject_name(0, 64)` is `part-00000-of-00064.jsonl`."""
-    return schemas.shard_name(index, shards).replace(".parquet", ".jsonl")
 
 
 class CountWords(beam.PTransform):
@@ -81,18 +77,16 @@ def count_split(split: Split, counter: WordCounter, options: CountOptions, split
     Data that cannot be read becomes a failure in the journal: the driver ends the run with all of them at once.
     """
     account = SplitAccount(split, made_ids=options.read.id_column is None)
-    rejects: list[bytes] = []
     counter.begin_split(split.index)
-    try:
-        for batch in read_split(split, options.read):
-            account.add_batch(batch)
-            rejects.append(render_rejects(batch.rejects))
-            yield from counter.count(batch.documents["text"])
-    except DataError as error:
-        account.fail(error)
+    with RejectWriter(FileSystems.join(options.rejects_folder, schemas.reject_name(split.index, splits))) as rejects:
+        try:
+            for batch in read_split(split, options.read):
+                account.add_batch(batch)
+                rejects.write(batch.rejects)
+                yield from counter.count(batch.documents["text"])
+        except DataError as error:
+            account.fail(error)
     yield from counter.drain()
-    if any(rejects):
-        write_file_atomically(FileSystems.join(options.rejects_folder, reject_name(split.index, splits)), b"".join(rejects))
     Journal(options.journal_folder).finish(split.index, account.record(words=counter.words))
 
 

@@ -8,9 +8,11 @@ What the driver needs to know of a shard is its record in the journal.
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import apache_beam as beam
@@ -23,10 +25,10 @@ from tokenmill import schemas
 from tokenmill.errors import DataError
 from tokenmill.formats import native
 from tokenmill.tokenizer import Tokenizer
-from transforms.accounts import SplitAccount, render_rejects
-from transforms.count import reject_name
-from transforms.journal import Journal, write_file_atomically
+from transforms.accounts import SplitAccount
+from transforms.journal import Journal
 from transforms.read import DocumentBatch, read_split
+from transforms.rejects import RejectWriter
 from transforms.splits import Range, ReadOptions, Reject, Split
 from transforms.write import ShardWriter
 
@@ -84,44 +86,42 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
     """
     name = schemas.shard_name(split.index, splits)
     account = SplitAccount(split, made_ids=options.read.id_column is None)
-    rejects: list[bytes] = []
     shard: dict[str, Any] = {"path": name, "source": [describe_range(part) for part in split.ranges]}
-    try:
-        with ShardWriter(FileSystems.join(options.shards_folder, name), describe_shard(tokenizer, shard)) as writer:
-            for batch in read_split(split, options.read):
-                account.add_batch(batch)
-                rejects.append(render_rejects(batch.rejects))
-                rejects.append(encode_documents(batch, tokenizer, writer, account))
-        shard |= writer.describe()
-    except DataError as error:
-        account.fail(error)
-    if any(rejects):
-        write_file_atomically(FileSystems.join(options.rejects_folder, reject_name(split.index, splits)), b"".join(rejects))
+    with RejectWriter(FileSystems.join(options.rejects_folder, schemas.reject_name(split.index, splits))) as rejects:
+        try:
+            with ShardWriter(FileSystems.join(options.shards_folder, name), describe_shard(tokenizer, shard)) as writer:
+                for batch in read_split(split, options.read):
+                    account.add_batch(batch)
+                    rejects.write(encode_documents(batch, tokenizer, writer, account))
+            shard |= writer.describe()
+        except DataError as error:
+            account.fail(error)
     record = account.record(tokens=shard.get("tokens", 0), shard=shard)
     Journal(options.journal_folder).finish(split.index, record)
     return record
 
 
-def encode_documents(batch: DocumentBatch, tokenizer: Tokenizer, writer: ShardWriter, account: SplitAccount) -> bytes:
-    """Encode a batch into the shard; documents with a character that has no id are rejects, returned as JSON lines."""
+def encode_documents(batch: DocumentBatch, tokenizer: Tokenizer, writer: ShardWriter, account: SplitAccount) -> Iterator[Reject]:
+    """Encode a batch into the shard; documents with a character that has no id are rejects.
+
+    Gives all rejects of the batch in the order of their rows, the reader's too.
+    """
     ids, texts = batch.documents["doc_id"], batch.documents["text"]
     encoded, unknown = tokenizer.encode_known(texts)
-    if not unknown.any():
-        writer.write(ids, encoded)
-        return b""
-    known = pa.array(~unknown)
-    writer.write(ids.filter(known), tokenizer.encode_batch(texts.filter(known)))
-    account.reject(batch.file, int(np.count_nonzero(unknown)))
-    return render_rejects(describe_unknown(batch, place, tokenizer) for place in np.flatnonzero(unknown).tolist())
+    places = np.flatnonzero(unknown).tolist()
+    if places:
+        known = pa.array(~unknown)
+        ids, encoded = ids.filter(known), encoded.filter(known)
+        account.reject(batch.file, len(places))
+    writer.write(ids, encoded)
+    return heapq.merge(batch.rejects, (describe_unknown(batch, place, tokenizer) for place in places), key=attrgetter("row"))
 
 
 def describe_unknown(batch: DocumentBatch, place: int, tokenizer: Tokenizer) -> Reject:
     """The reject for a document that holds a character without an id."""
     doc_id, text = batch.documents["doc_id"][place].as_py(), batch.documents["text"][place].as_py()
     reason = tokenizer.describe_unknown(text, f"document {doc_id}")
-    made = doc_id.removeprefix(f"{batch.file}:")
-    row = int(made) if made != doc_id and made.isdecimal() else -1
-    return Reject(batch.file, row, -1, reason, text.encode())
+    return Reject(batch.file, int(batch.rows[place]), -1, reason, text.encode())
 
 
 def describe_range(part: Range) -> dict[str, Any]:

@@ -12,10 +12,12 @@ All paths may lie on any file system that Beam knows.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -120,12 +122,43 @@ def rename_file(source: str, target: str) -> None:
 
 
 def list_files(folder: str, pattern: str) -> list[str]:
-    """Paths of the files in `folder` whose names match, sorted; none when it does not exist. `folder` is taken literally."""
+    """Paths of the files in `folder` whose names match, sorted; none where there is no folder. `folder` is taken literally."""
     if is_local(folder):
         return sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
-    literal = re.sub(r"([*?[])", r"[\1]", folder)
-    found = FileSystems.match([FileSystems.join(literal, pattern)])[0].metadata_list
+    found = FileSystems.match([FileSystems.join(escape_glob(folder), pattern)])[0].metadata_list
     return sorted(metadata.path for metadata in found)
+
+
+def escape_glob(path: str) -> str:
+    """A path whose `[`, `*` and `?` stand for themselves in a pattern of Beam's file systems."""
+    # A bracket alone in a set would look to `re` like a set in a set; the NUL beside it is in no path.
+    return re.sub(r"[*?[]", lambda found: "[\0[]" if found[0] == "[" else f"[{found[0]}]", path)
+
+
+def delete_files(paths: Iterable[str]) -> None:
+    """Delete files; those that are not there are passed over."""
+    for path in paths:
+        if is_local(path):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
+        elif FileSystems.exists(path):
+            FileSystems.delete([escape_glob(path)])
+
+
+def delete_tree(folder: str) -> None:
+    """Delete a folder with all that is in it. On an object store, where there are no folders: the files below it."""
+    if is_local(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    delete_files(list_files(folder, "**"))
+
+
+def make_folder(path: str) -> None:
+    """Make a folder and those above it, where the file system has folders; one that is there is fine."""
+    if is_local(path):
+        os.makedirs(path, exist_ok=True)
+    elif not FileSystems.exists(path):
+        FileSystems.mkdirs(path)
 
 
 def is_local(path: str) -> bool:

@@ -13,8 +13,7 @@ import pyarrow as pa
 from tokenmill.errors import UnreadableFileError
 from transforms.decompress import open_seekable
 from transforms.read_batches import DocumentBatch
-from transforms.read_columns import check_columns, read_columns, take_rows, wanted_columns
-from transforms.read_parquet import group_parts
+from transforms.read_columns import check_columns, group_parts, read_columns, take_rows, wanted_columns
 from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 _FILE_MAGIC = b"ARROW1"

@@ -19,23 +19,25 @@ from transforms.splits import ReadOptions, Reject, SourceFile
 Int64s = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DocumentBatch:
     """Documents of one file, in the file's order.
 
     `file` is the file's name; `documents` has the schema `DOCUMENTS`, no nulls, text that is valid UTF-8. Its arrays may be
-    slices: mind `array.offset`. `first_row` is the row number, in the file, of the first record the batch accounts for.
-    `replaced` counts the documents in which invalid text was replaced by U+FFFD.
+    slices: mind `array.offset`. `rows: int64[d]` are the documents' row numbers in the file; `first_row` is that of the first
+    record the batch accounts for. `rejects` are in the order of their rows. `replaced` counts the documents in which invalid text
+    was replaced by U+FFFD.
     """
 
     file: str
     documents: pa.RecordBatch
+    rows: Int64s
     rejects: tuple[Reject, ...]
     first_row: int
     replaced: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Records:
     """Candidates for documents: `ids: string[n]`, `text: large_string[n]` not yet known to be UTF-8, their `rows: int64[n]`.
 
@@ -70,7 +72,7 @@ def finish_batch(
     `rejects` are those found before. Raises `InvalidTextError` under the policy `error`.
     """
     if is_valid_utf8(records.text):
-        return DocumentBatch(file.name, make_documents(records.ids, records.text), rejects, first_row)
+        return DocumentBatch(file.name, make_documents(records.ids, records.text), records.rows, rejects, first_row)
     return _screen_text(records, file, options, first_row=first_row, rejects=rejects)
 
 
@@ -99,7 +101,7 @@ def _screen_text(
         texts.append(raw if error is None else raw.decode("utf-8", "replace"))
         replaced += error is not None
     documents = make_documents(records.ids.take(pa.array(kept, pa.int64())), pa.array(texts, pa.large_string()))
-    return DocumentBatch(file.name, documents, sort_rejects(found), first_row, replaced)
+    return DocumentBatch(file.name, documents, records.rows[kept], sort_rejects(found), first_row, replaced)
 
 
 def _find_damage(raw: bytes) -> UnicodeDecodeError | None:

@@ -1,4 +1,4 @@
-"""Text and ids out of Arrow columns: what Parquet, Arrow and datasets have in common."""
+"""What Parquet, Arrow and datasets have in common: ranges over their parts, text and ids out of Arrow columns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tokenmill.arrow import holds_strings
 from tokenmill.errors import MissingColumnError
 from transforms.read_batches import DocumentBatch, Records, finish_batch, name_rows, sort_rejects
-from transforms.splits import ReadOptions, Reject, SourceFile
+from transforms.splits import Range, ReadOptions, Reject, SizedRange, SourceFile
 
 #: The most rows that are read at once, however short their texts are said to be (dictionary pages hide how long they are).
 _MAX_ROWS = 16_384
@@ -25,8 +26,8 @@ def wanted_columns(options: ReadOptions) -> list[str]:
 def check_columns(schema: pa.Schema, file: SourceFile, options: ReadOptions) -> None:
     """Raise `MissingColumnError` unless the schema has the text column, of strings, and the id column, of scalars."""
     text_type = _find_type(schema, options.text_column, file)
-    if not _is_text(text_type):
-        strings = ", ".join(field.name for field in schema if _is_text(field.type)) or "none"
+    if not holds_strings(text_type):
+        strings = ", ".join(field.name for field in schema if holds_strings(field.type)) or "none"
         raise MissingColumnError(
             f"{file.path}: column {options.text_column!r} holds {text_type}, not text; the columns that hold text are: {strings}"
         )
@@ -45,10 +46,22 @@ def _find_type(schema: pa.Schema, column: str, file: SourceFile) -> pa.DataType:
     raise MissingColumnError(f"{file.path}: {what} {column!r}; the columns there are: {', '.join(schema.names) or 'none'}")
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return any(is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+def group_parts(file: SourceFile, parts: list[tuple[int, int]], *, split_bytes: int, least: int = 1) -> list[SizedRange]:
+    """Ranges over consecutive parts (row groups, record batches) given as (rows, bytes).
+
+    A range takes at least `least` parts, and more while it stays within `split_bytes`. Two parts of 30 MB and one of 1 MB, with
+    `split_bytes` of 32 MB: `[0, 1)` and `[1, 3)`.
+    """
+    ranges: list[SizedRange] = []
+    start = first_row = rows = size = 0
+    for position, (part_rows, part_size) in enumerate(parts):
+        if position - start >= least and size + part_size > split_bytes:
+            ranges.append(SizedRange(Range(file, start, position, first_row), rows, size))
+            start, first_row, rows, size = position, first_row + rows, 0, 0
+        rows, size = rows + part_rows, size + part_size
+    if start < len(parts):
+        ranges.append(SizedRange(Range(file, start, len(parts), first_row), rows, size))
+    return ranges
 
 
 def rows_per_batch(options: ReadOptions, *, rows: int, size: int) -> int:
@@ -72,12 +85,33 @@ def read_columns(
 ) -> Iterator[DocumentBatch]:
     """Documents out of record batches that hold at least the wanted columns; null texts and null ids become rejects."""
     for batch in batches:
-        ids = None if options.id_column is None else _as_strings(batch.column(options.id_column), pa.string())
+        ids = None if options.id_column is None else _read_ids(batch.column(options.id_column))
         text = _as_strings(batch.column(options.text_column), pa.large_string())
         for start, end in _cut_by_bytes(text, options.batch_bytes):
             part_ids = None if ids is None else ids[start:end]
             yield _make_batch(text[start:end], part_ids, file, options, first_row=first_row + start)
         first_row += batch.num_rows
+
+
+def _read_ids(column: pa.Array) -> pa.StringArray:
+    """Ids as strings; those that are not UTF-8 become null."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    is_binary = column.type in (pa.binary(), pa.large_binary(), pa.binary_view())
+    ids = column if is_binary else column.cast(pa.string())
+    try:
+        ids = ids.cast(pa.string())
+        ids.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([_decode_id(raw) for raw in ids.cast(pa.binary()).to_pylist()], pa.string())
+    return ids
+
+
+def _decode_id(raw: bytes | None) -> str | None:
+    try:
+        return None if raw is None else raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _as_strings(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -121,5 +155,7 @@ def _reject_nulls(
     ]
     for row in np.flatnonzero(pc.and_(ids.is_null(), text.is_valid()).to_numpy(zero_copy_only=False)).tolist():
         raw = text[row].cast(pa.large_binary()).as_py()
-        rejects.append(Reject(file.name, first_row + row, -1, f"the id in column {options.id_column!r} is null", raw))
+        rejects.append(
+            Reject(file.name, first_row + row, -1, f"the id in column {options.id_column!r} is null or not UTF-8", raw)
+        )
     return sort_rejects(rejects)

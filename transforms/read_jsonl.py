@@ -120,14 +120,11 @@ class _JsonlReader:
 
     def read(self, lines: list[bytes], block: bytes, *, offset: int, first_row: int) -> DocumentBatch:
         """One batch: all lines at once where every line is in order, else line by line."""
-        documents = self._read_plain(lines, block, first_row)
-        if documents is not None:
-            return DocumentBatch(self._file.name, documents, (), first_row)
-        return self._read_carefully(lines, offset=offset, first_row=first_row)
-
-    def _read_plain(self, lines: list[bytes], block: bytes, first_row: int) -> pa.RecordBatch | None:
         columns = self._parser.parse_all(lines, block)
-        return None if columns is None else self._make(*columns, rows=first_row + np.arange(len(lines), dtype=np.int64))
+        if columns is None:
+            return self._read_carefully(lines, offset=offset, first_row=first_row)
+        rows = first_row + np.arange(len(lines), dtype=np.int64)
+        return DocumentBatch(self._file.name, self._make(*columns, rows=rows), rows, (), first_row)
 
     def _make(self, texts: list[str], ids: list[str] | None, *, rows: Int64s) -> pa.RecordBatch:
         names = name_rows(self._file.name, rows) if ids is None else pa.array(ids, pa.string())
@@ -135,20 +132,21 @@ class _JsonlReader:
 
     def _read_carefully(self, lines: list[bytes], *, offset: int, first_row: int) -> DocumentBatch:
         records: list[Parsed] = []
-        rows: list[int] = []
+        numbers: list[int] = []
         rejects: list[Reject] = []
         for row, line in enumerate(lines, first_row):
             outcome = self._parse(line, row, offset)
             if isinstance(outcome, Parsed):
                 records.append(outcome)
-                rows.append(row)
+                numbers.append(row)
             elif outcome is not None:
                 rejects.append(outcome)
             offset += len(line) + 1
         texts = [record.text for record in records]
         ids = None if self._options.id_column is None else [record.id or "" for record in records]
-        documents = self._make(texts, ids, rows=np.array(rows, dtype=np.int64))
-        return DocumentBatch(self._file.name, documents, tuple(rejects), first_row, sum(record.replaced for record in records))
+        rows = np.array(numbers, dtype=np.int64)
+        replaced = sum(record.replaced for record in records)
+        return DocumentBatch(self._file.name, self._make(texts, ids, rows=rows), rows, tuple(rejects), first_row, replaced)
 
     def _parse(self, line: bytes, row: int, offset: int) -> Parsed | Reject | None:
         if not line.strip(JSON_SPACE):

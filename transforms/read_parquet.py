@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from transforms.decompress import open_seekable
 from transforms.read_batches import DocumentBatch
-from transforms.read_columns import check_columns, read_columns, rows_per_batch, take_rows, wanted_columns
+from transforms.read_columns import check_columns, group_parts, read_columns, rows_per_batch, take_rows, wanted_columns
 from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 _BUFFER_BYTES = 1 << 20
@@ -31,24 +31,6 @@ def cut_parquet(file: SourceFile, options: ReadOptions, split_bytes: int) -> lis
         check_columns(parquet.schema_arrow, file, options)
         groups = [(group.num_rows, _text_bytes(group, options)) for group in _row_groups(parquet)]
     return group_parts(file, groups, split_bytes=split_bytes, least=len(groups) if file.compression else 1)
-
-
-def group_parts(file: SourceFile, parts: list[tuple[int, int]], *, split_bytes: int, least: int = 1) -> list[SizedRange]:
-    """Ranges over consecutive parts (row groups, record batches) given as (rows, bytes).
-
-    A range takes at least `least` parts, and more while it stays within `split_bytes`. Two parts of 30 MB and one of 1 MB, with
-    `split_bytes` of 32 MB: `[0, 1)` and `[1, 3)`.
-    """
-    ranges: list[SizedRange] = []
-    start = first_row = rows = size = 0
-    for position, (part_rows, part_size) in enumerate(parts):
-        if position - start >= least and size + part_size > split_bytes:
-            ranges.append(SizedRange(Range(file, start, position, first_row), rows, size))
-            start, first_row, rows, size = position, first_row + rows, 0, 0
-        rows, size = rows + part_rows, size + part_size
-    if start < len(parts):
-        ranges.append(SizedRange(Range(file, start, len(parts), first_row), rows, size))
-    return ranges
 
 
 def _row_groups(parquet: pq.ParquetFile) -> Iterator[pq.RowGroupMetaData]:

@@ -54,10 +54,14 @@ class SizedRange:
 
 @dataclass(frozen=True)
 class Split:
-    """One unit of work: `index` is its place in corpus order, and the number of its shard."""
+    """One unit of work: `index` is its place in corpus order, and the number of its shard.
+
+    `size` is about how many bytes of work it is: as stored, or of text where the format's metadata tell.
+    """
 
     index: int
     ranges: tuple[Range, ...]
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class ReadOptions:
 class Reject:
     """A record that was read but cannot become a document: where it stands, why, and what it was (raw bytes).
 
-    `row` counts records from 0 within the file; `offset` is the byte position of a line, -1 where the format has none.
+    `row` counts records from 0 within the file; `offset` is the byte position of a line, -1 where the format has none, and for a
+    document that was in order until it was encoded.
     """
 
     file: str

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import io
 import uuid
+from collections.abc import Iterator
 from types import TracebackType
 
 import numpy as np
@@ -19,26 +20,42 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
-from transforms.journal import rename_file
+from tokenmill.errors import DataError, OutputError
+from transforms.journal import delete_files, rename_file
 
 ROW_GROUP_TOKENS = 1 << 20
 ROW_GROUP_DOCUMENTS = 1 << 20
+#: What the 32-bit offsets of `list<int32>` can count.
+MOST_TOKENS = (1 << 31) - 1
 #: Level 3 saves 7 % of the size and costs 20 % more time.
 COMPRESSION_LEVEL = 1
 
 
 class OutputFile(io.RawIOBase):
-    """A binary file that appears under `path` when it is closed without an error.
+    """A binary file that appears under `path` when its context ends without an exception; with one it leaves nothing.
 
-    `size` in bytes and `sha256` are those of its content.
+    `size` in bytes and `sha256` are those of what was written. Raises `OutputError` where the file system takes no more.
     """
 
     def __init__(self, path: str) -> None:
         super().__init__()
         self._path, self._temporary = path, f"{path}.tmp-{uuid.uuid4().hex}"
-        self._file = FileSystems.create(self._temporary, compression_type=CompressionTypes.UNCOMPRESSED)
         self._digest = hashlib.sha256()
         self.size = 0
+        with self._naming_the_file():
+            self._file = FileSystems.create(self._temporary, compression_type=CompressionTypes.UNCOMPRESSED)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is not None:
+            self.discard()
+            return
+        try:
+            with self._naming_the_file():
+                self._file.close()
+                rename_file(self._temporary, self._path)
+        except OutputError:
+            self.discard()
+            raise
 
     def writable(self) -> bool:
         return True
@@ -49,7 +66,8 @@ class OutputFile(io.RawIOBase):
     def write(self, data) -> int:  # type: ignore[no-untyped-def, override]
         view = memoryview(data).cast("B")
         self._digest.update(view)
-        self._file.write(view)
+        with self._naming_the_file():
+            self._file.write(view)
         self.size += view.nbytes
         return view.nbytes
 
@@ -58,22 +76,22 @@ class OutputFile(io.RawIOBase):
         """Hex digest of what was written so far."""
         return self._digest.hexdigest()
 
-    def publish(self) -> None:
-        """Close the file and give it its name."""
-        self._file.close()
-        rename_file(self._temporary, self._path)
-
     def discard(self) -> None:
-        """Close the file and leave nothing."""
-        self._file.close()
-        FileSystems.delete([self._temporary])
+        """Leave nothing."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        delete_files([self._temporary])
+
+    @contextlib.contextmanager
+    def _naming_the_file(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(f"{self._path}: {error.strerror or error}; make room there, or choose another folder") from error
 
 
 class ShardWriter:
-    """Writes a token shard (`schemas.TOKENS`): zstd, PLAIN, no dictionary.
-
-    Use as a context manager; an exception leaves no file.
-    """
+    """Writes a token shard (`schemas.TOKENS`): zstd, PLAIN, no dictionary. A context manager; an exception leaves no file."""
 
     def __init__(self, path: str, metadata: dict[str, str]) -> None:
         self._output = OutputFile(path)
@@ -94,14 +112,14 @@ class ShardWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
+        if kind is not None:
+            with contextlib.suppress(Exception):
+                self._writer.close()
+            self._output.discard()
+            return
+        with self._output:
             self._write_row_group()
             self._writer.close()
-            self._output.publish()
-            return
-        with contextlib.suppress(Exception):
-            self._writer.close()
-        self._output.discard()
 
     def write(self, ids: pa.StringArray, encoded: pa.LargeListArray) -> None:
         """Add documents: their ids, and their token ids."""
@@ -122,6 +140,8 @@ class ShardWriter:
 
     def _add_rows(self, ids: pa.StringArray, encoded: pa.LargeListArray, offsets: np.ndarray) -> None:
         values = encoded.values.slice(offsets[0], offsets[-1] - offsets[0])
+        if len(values) > MOST_TOKENS:
+            raise DataError(f"documents {ids[0]} to {ids[-1]} have {len(values)} tokens; a list in a shard holds {MOST_TOKENS}")
         lists = pa.ListArray.from_arrays(pa.array((offsets - offsets[0]).astype(np.int32)), values)
         self._pending.append(pa.table([ids, lists], schema=schemas.TOKENS))
         self._pending_tokens += len(values)

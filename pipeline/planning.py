@@ -1,0 +1,112 @@
+"""What a job is to do, decided in the driver before anything runs: which files, cut into which splits, by how many processes."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field
+
+from pipeline.accounting import MaxRejects
+from pipeline.inputs import DEFAULT_SPLIT_BYTES, plan_splits, resolve_inputs
+from pipeline.progress import Reporter
+from tokenmill.errors import UnreadableFileError, UsageError
+from transforms.splits import ReadOptions, SourceFile, Split
+
+#: Below this much input one process is done before a second one has started.
+SMALL_INPUT_BYTES = 48 << 20
+
+
+#: A shard of less is mostly footer.
+LEAST_SPLIT_BYTES = 1 << 10
+
+
+def split_bytes_of(split_mb: float) -> int:
+    """The option `--split-mb` in bytes."""
+    if not math.isfinite(split_mb) or split_mb <= 0:
+        raise UsageError(f"--split-mb {split_mb}: give a size in MB, such as 32")
+    return max(LEAST_SPLIT_BYTES, int(split_mb * (1 << 20)))
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What to read. `inputs` as on the command line; `limit`: the first so many documents in corpus order."""
+
+    inputs: tuple[str, ...]
+    format: str = "auto"
+    read: ReadOptions = field(default_factory=ReadOptions)
+    limit: int | None = None
+    split_bytes: int = DEFAULT_SPLIT_BYTES
+    max_rejects: MaxRejects = field(default_factory=MaxRejects)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How to run it: processes (None: as many as pay), words for Beam, and who is told."""
+
+    reporter: Reporter
+    workers: int | None = None
+    beam_args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Files and splits of a corpus. `states` are size and time of change of its local files, as they were when it was made."""
+
+    corpus: Corpus
+    files: list[SourceFile]
+    splits: list[Split]
+    states: dict[str, tuple[int, int]]
+
+
+def plan_corpus(corpus: Corpus, run: Execution) -> Plan:
+    """Find the files and cut them; raises the errors of `pipeline.inputs`."""
+    with run.reporter.stage("plan", len(corpus.inputs), unit="inputs") as stage:
+        files = resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
+        states = _look_at_files(files)
+        splits = plan_splits(files, options=corpus.read, split_bytes=corpus.split_bytes, limit=corpus.limit)
+        stage.message(f"{len(files):,} files, {len(splits):,} splits")
+        stage.update(len(corpus.inputs))
+    used = {part.file.name for split in splits for part in split.ranges} if corpus.limit is not None else None
+    return Plan(corpus, [file for file in files if used is None or file.name in used], splits, states)
+
+
+def check_unchanged(plan: Plan) -> None:
+    """A file that grew, shrank or was replaced while it was read would be published in part, or with wrong row numbers."""
+    now = _look_at_files(plan.files)
+    changed = [file.path for file in plan.files if now.get(file.path) != plan.states.get(file.path)]
+    if changed:
+        raise UnreadableFileError(f"{changed[0]}: changed while it was read; nothing is published; run again when it is at rest")
+
+
+def check_apart(corpus: Corpus, output: str) -> None:
+    """An output inside an input folder would be read as input the next time (but for names that are passed over)."""
+    for path in corpus.inputs:
+        if not os.path.isdir(path):
+            continue
+        inside = os.path.relpath(os.path.realpath(output), os.path.realpath(path))
+        if not inside.startswith("..") and not any(name.startswith(("_", ".")) for name in inside.split("/") if name != "."):
+            raise UsageError(f"the output {output} lies in the input folder {path}; choose a folder outside of it")
+
+
+def choose_workers(plan: Plan, run: Execution) -> int:
+    """The number asked for, or as many as pay: one for small inputs, else one a core, never more than splits."""
+    if run.workers is not None:
+        return run.workers
+    if sum(split.size for split in plan.splits) < SMALL_INPUT_BYTES:
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, len(plan.splits)))
+
+
+def _look_at_files(files: list[SourceFile]) -> dict[str, tuple[int, int]]:
+    """Size and time of change of the files that lie on this machine; (0, 0) for one that has gone."""
+    states = {}
+    for file in files:
+        if file.format == "dataset" or "://" in file.path:
+            continue
+        try:
+            found = os.stat(file.path)
+            states[file.path] = (found.st_size, found.st_mtime_ns)
+        except OSError:
+            states[file.path] = (0, 0)
+    return states

@@ -1,0 +1,128 @@
+"""Output folders: who holds one, what is replaced, and that a run that fails leaves what was published before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline import driver, outputs
+from pipeline.outputs import OutputFolder
+from pipeline.planning import Corpus, Execution, check_unchanged, plan_corpus
+from pipeline.progress import reporter
+from tests.corpora import hash_folder, make_texts, write_jsonl
+from tokenmill import errors
+from transforms.journal import delete_files, delete_tree, list_files
+
+ROOT = Path(__file__).resolve().parents[1]
+RUN = Execution(reporter(quiet=True), workers=1)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    return Corpus((str(write_jsonl(tmp_path / "corpus.jsonl", make_texts(40))),))
+
+
+@pytest.mark.parametrize("name", ["counts", "out [1]", "what?*", "späte Züge"])
+def test_a_run_that_fails_leaves_the_old_result(corpus: Corpus, tmp_path: Path, name: str) -> None:
+    output = tmp_path / name
+    driver.count_corpus(corpus, "gpt2", str(output), RUN)
+    before = hash_folder(output)
+    assert set(before) == {"manifest.json", "part-00000-of-00001.parquet"}
+    (tmp_path / "bad.gz").write_bytes(b"no gzip")
+    with pytest.raises(errors.UnreadableFileError, match=r"bad\.gz"):
+        driver.count_corpus(Corpus((str(tmp_path / "bad.gz"),)), "gpt2", str(output), RUN, overwrite=True)
+    assert hash_folder(output) == before
+    driver.count_corpus(Corpus(corpus.inputs, limit=3), "gpt2", str(output), RUN, overwrite=True)
+    assert set(hash_folder(output)) == set(before) and hash_folder(output) != before
+
+
+def test_a_second_run_into_a_folder_is_told_so(corpus: Corpus, tmp_path: Path) -> None:
+    output = tmp_path / "counts"
+    with OutputFolder(str(output)).hold():
+        with pytest.raises(errors.LockedError, match="another run is writing here"):
+            driver.count_corpus(corpus, "gpt2", str(output), RUN)
+        code = "import sys; from pipeline.cli import main; main(['count', sys.argv[1], '--output', sys.argv[2], '--quiet'])"
+        words = [sys.executable, "-c", code, corpus.inputs[0], str(output)]
+        other = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert other.returncode == 4 and other.stderr.startswith("tokenmill: ") and len(other.stderr.splitlines()) == 1
+    driver.count_corpus(corpus, "gpt2", str(output), RUN)
+
+
+def test_publishing_that_was_cut_short_is_cleared_away(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "counts"
+    driver.count_corpus(corpus, "gpt2", str(output), RUN)
+    expected = hash_folder(output)
+
+    def stop(manifest: dict) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(outputs, "render_manifest", stop)
+    with pytest.raises(KeyboardInterrupt):
+        driver.count_corpus(corpus, "gpt2", str(output), RUN, overwrite=True)
+    assert not (output / "manifest.json").exists() and (output / "part-00000-of-00001.parquet").exists()
+    monkeypatch.undo()
+    driver.count_corpus(corpus, "gpt2", str(output), RUN)
+    assert hash_folder(output) == expected
+
+
+def test_a_foreign_working_folder_is_in_the_way(corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "counts" / "_work").mkdir(parents=True)
+    (tmp_path / "counts" / "_work" / "notes.txt").write_text("mine")
+    with pytest.raises(errors.OutputExistsError, match="not of tokenmill"):
+        driver.count_corpus(corpus, "gpt2", str(tmp_path / "counts"), RUN)
+    assert (tmp_path / "counts" / "_work" / "notes.txt").read_text() == "mine"
+
+
+def test_rejects_of_the_old_result_go_with_it(corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n{"text": 1}\n')
+    output = tmp_path / "counts"
+    driver.count_corpus(Corpus((str(tmp_path / "bad.jsonl"),)), "gpt2", str(output), RUN)
+    assert "rejects/part-00000-of-00001.jsonl" in hash_folder(output)
+    driver.count_corpus(corpus, "gpt2", str(output), RUN, overwrite=True)
+    assert set(hash_folder(output)) == {"manifest.json", "part-00000-of-00001.parquet"}
+
+
+def test_a_file_that_changes_while_it_is_read_is_found_out(corpus: Corpus) -> None:
+    plan = plan_corpus(corpus, RUN)
+    check_unchanged(plan)
+    with open(corpus.inputs[0], "a") as file:
+        file.write('{"text": "late"}\n')
+    with pytest.raises(errors.UnreadableFileError, match=r"corpus\.jsonl: changed while it was read"):
+        check_unchanged(plan)
+    os.remove(corpus.inputs[0])
+    with pytest.raises(errors.UnreadableFileError, match="changed while it was read"):
+        check_unchanged(plan)
+
+
+def test_a_damaged_manifest_is_in_the_way(corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "counts").mkdir()
+    (tmp_path / "counts" / "manifest.json").write_text("{")
+    with pytest.raises(errors.UnreadableFileError, match="not a manifest of tokenmill"):
+        driver.count_corpus(corpus, "gpt2", str(tmp_path / "counts"), RUN, overwrite=True)
+
+
+def test_tokenizer_output_replaces_a_tokenizer_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(errors.OutputExistsError, match=r"notes\.txt exists and is no tokenizer"):
+        driver.check_tokenizer_output(str(tmp_path / "notes.txt"))
+    for path in ("", str(tmp_path)):
+        with pytest.raises(errors.UsageError, match="must be the name of a file"):
+            driver.check_tokenizer_output(path)
+    (tmp_path / "t.json").write_text(json.dumps({"merge_rules": [], "vocab": {}}))
+    driver.check_tokenizer_output(str(tmp_path / "t.json"))
+    driver.check_tokenizer_output(str(tmp_path / "new.json"))
+
+
+def test_files_and_trees_are_deleted_literally(tmp_path: Path) -> None:
+    for name in ("a1", "a[1]"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "f").write_text("")
+    delete_tree(str(tmp_path / "a[1]"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a1"]
+    delete_files([str(tmp_path / "a1" / "?"), str(tmp_path / "a1" / "absent")])
+    assert list_files(str(tmp_path / "a1"), "*") == [str(tmp_path / "a1" / "f")]
