@@ -124,7 +124,7 @@ def find_word(entries, arena, key, text, start, end):
     """
     mask = np.uint64(entries.shape[0] - 1)
     slot = (key.low * LOW_FACTOR) ^ (key.high * HIGH_FACTOR)
-    slot = (slot ^ (slot >> HALF)) & mask
+    slot = ((slot ^ (slot >> HALF)) * LOW_FACTOR >> HALF) & mask
     while True:
         kind = entries[slot, TAG] & KIND_MASK
         if kind == key.kind and entries[slot, LOW] == key.low:
