@@ -5,26 +5,19 @@ Nothing heavy is imported before a command runs: `tokenmill --help` must come at
 
 from __future__ import annotations
 
-import logging
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline.console import INTERRUPTED, fail, leave, prepare_process, split_beam_args, until_pipe_closes
 from tokenmill import __version__
 from tokenmill.errors import TokenmillError
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
-
-INTERRUPTED = 130
-#: Commands whose words after `--` are options of Beam. Elsewhere `--` ends the options, as usual.
-BEAM_COMMANDS = ("count", "train", "encode", "build")
 
 Command = Callable[..., Any]
 
@@ -53,55 +46,10 @@ class Commands(click.Group):
         return leave(result if isinstance(result, int) else 0) if standalone_mode else result
 
 
-def prepare_process() -> None:
-    """Give closed standard streams something to be, let SIGTERM end a run as Ctrl-C does, keep Beam's warnings quiet."""
-    for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - open as long as the process
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-    # Beam warns through the root logger while it is imported, of extras that are not installed.
-    if not logging.getLogger().handlers:
-        logging.getLogger().addHandler(logging.NullHandler())
-
-
-@contextmanager
-def until_pipe_closes() -> Iterator[None]:
-    """A reader that has seen enough (`| head -1`) ends a command well."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def split_beam_args(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
-    """`["count", "a", "--", "--runner=X"]` -> `["count", "a"]` and `("--runner=X",)`."""
-    command = next((word for word in words if not word.startswith("-")), None)
-    if command not in BEAM_COMMANDS or "--" not in words:
-        return words, ()
-    place = words.index("--")
-    return words[:place], tuple(words[place + 1 :])
-
-
 def hint_at_help(error: click.ClickException) -> str:
     """Where to read on, for an error in the words of a command."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f" (see {context.command_path} --help)" if context else ""
-
-
-def fail(message: str, code: int) -> NoReturn:
-    """One line on standard error, and out. Details of an unexpected failure follow only when asked for."""
-    first, _, details = message.partition("\n")
-    debug = details and (os.environ.get("TOKENMILL_DEBUG") or first.endswith(" errors"))
-    print(f"tokenmill: {first}" + (f"\n{details}" if debug else ""), file=sys.stderr)
-    leave(code)
-
-
-def leave(code: int) -> NoReturn:
-    """End the process with an exit code."""
-    sys.stdout.flush()
-    sys.exit(code)
 
 
 def add_options(*options: Command) -> Command:
@@ -203,6 +151,10 @@ def count(
     """Count the words of a corpus.
 
     Counts are what training needs: count once, then train any model and size from them, without reading the corpus again.
+
+    \b
+    tokenmill count corpus/ --output counts
+    tokenmill count 'hf:imdb:train' --pretokenizer wordpunct --output counts
     """
     from pipeline import driver, summary
 
@@ -253,7 +205,13 @@ def count(
 def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **options: Any) -> None:
     """Train a tokenizer on a corpus, or on the word counts of `tokenmill count`.
 
-    Give either --vocab-size or --merges.
+    Give either --vocab-size or --merges. A byte-bpe encodes any text and gives it back exactly; a char-bpe knows the characters
+    it has seen, and needs --unk for others. Training on counts made elsewhere takes a Parquet file with the columns word and
+    count.
+
+    \b
+    tokenmill train corpus/ --vocab-size 32000 --special '<|endoftext|>' --output tokenizer.json
+    tokenmill train counts --model char-bpe --merges 1000 --unk '<unk>' --output small.json
     """
     from pipeline import counts_folder, driver, summary
     from tokenmill.trainers import TrainingOptions
@@ -291,7 +249,12 @@ def encode(
     """Encode a corpus into Parquet shards of token ids.
 
     One row a document: doc_id and input_ids (list of int32), which an Embedding layer takes as they are. How text is cut into
-    words belongs to the tokenizer and cannot be changed here.
+    words belongs to the tokenizer and cannot be changed here. DIR is complete when it holds manifest.json; until then, what it
+    held before stays as it was.
+
+    \b
+    tokenmill encode corpus/ --tokenizer tokenizer.json --output tokens
+    tokenmill encode 'part*.parquet' --text-column body --id-column url --tokenizer tokenizer.json --output tokens
     """
     from pipeline import driver, summary
 
@@ -305,7 +268,11 @@ def encode(
 @click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to use.")
 @click.argument("texts", nargs=-1, metavar="[TEXT...]")
 def tokenize(tokenizer: str, texts: tuple[str, ...]) -> None:
-    """Show tokens and ids, one JSON line a text; without TEXT, of each line of standard input."""
+    """Show tokens and ids, one JSON line a text; without TEXT, of each line of standard input.
+
+    \b
+    tokenmill tokenize --tokenizer tokenizer.json 'Hello, world!'
+    """
     from pipeline import texts as handler
 
     with until_pipe_closes():
@@ -320,6 +287,10 @@ def decode(tokenizer: str | None, doc: str | None, ids: tuple[str, ...]) -> None
     """Turn token ids back into text, or show the documents of a dataset.
 
     Without ID or DIR, each line of standard input holds ids. A dataset gives one JSON line a document.
+
+    \b
+    tokenmill decode --tokenizer tokenizer.json 15496 11 995
+    tokenmill decode tokens --doc corpus.jsonl:17
     """
     from pipeline import texts as handler
 

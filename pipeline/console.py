@@ -1,0 +1,61 @@
+"""The process behind the command line: its words, its standard streams, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+INTERRUPTED = 130
+#: Commands whose words after `--` are options of Beam. Elsewhere `--` ends the options, as usual.
+BEAM_COMMANDS = ("count", "train", "encode", "build")
+
+
+def prepare_process() -> None:
+    """Give closed standard streams something to be, let SIGTERM end a run as Ctrl-C does, keep Beam's warnings quiet."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - open as long as the process
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Beam warns through the root logger while it is imported, of extras that are not installed.
+    if not logging.getLogger().handlers:
+        logging.getLogger().addHandler(logging.NullHandler())
+
+
+@contextmanager
+def until_pipe_closes() -> Iterator[None]:
+    """A reader that has seen enough (`| head -1`) ends a command well."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def split_beam_args(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    """`["count", "a", "--", "--runner=X"]` -> `["count", "a"]` and `("--runner=X",)`."""
+    command = next((word for word in words if not word.startswith("-")), None)
+    if command not in BEAM_COMMANDS or "--" not in words:
+        return words, ()
+    place = words.index("--")
+    return words[:place], tuple(words[place + 1 :])
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """One line on standard error, and out. Details of an unexpected failure follow only when asked for."""
+    first, _, details = message.partition("\n")
+    debug = details and (os.environ.get("TOKENMILL_DEBUG") or first.endswith(" errors"))
+    print(f"tokenmill: {first}" + (f"\n{details}" if debug else ""), file=sys.stderr)
+    leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with an exit code."""
+    sys.stdout.flush()
+    sys.exit(code)
