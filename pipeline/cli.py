@@ -80,7 +80,7 @@ CORPUS_OPTIONS = add_options(
         type=click.Choice(["line", "file"]),
         default="line",
         show_default=True,
-        help="What a document is in text files.",
+        help="What a document is in text files (for stdlib: the file).",
     ),
     click.option("--limit", type=click.IntRange(min=1), help="Take the first N documents, in corpus order."),
     click.option(
@@ -166,7 +166,7 @@ def count(
 
 @main.command()
 @INPUTS
-@click.option("--output", required=True, metavar="FILE", help="The tokenizer file to write.")
+@click.option("--output", required=True, metavar="FILE", help="The tokenizer file to write; one that is there is replaced.")
 @click.option(
     "--model",
     type=click.Choice(["byte-bpe", "char-bpe"]),

@@ -14,7 +14,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.outputs import OutputFolder
-from tokenmill import schemas
+from tokenmill import __version__, schemas
 from tokenmill.data import UNICODE_VERSION
 from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
@@ -40,6 +40,7 @@ def write_counts(
     manifest = {
         "format": schemas.WORD_COUNTS_FORMAT,
         "version": schemas.WORD_COUNTS_VERSION,
+        "tokenmill": __version__,
         **header,
         "word_counts_sha256": fingerprint_counts(counts, with_order=False),
         "totals": {**totals, "words": words, "distinct_words": counts.num_rows},

@@ -19,7 +19,7 @@ from pipeline.outputs import OutputFolder, write_card
 from pipeline.planning import Corpus, Execution, Plan, check_apart, check_unchanged, choose_workers, plan_corpus
 from pipeline.progress import Stage
 from pipeline.runners import parse_options, run_pipeline
-from tokenmill import kernels, schemas
+from tokenmill import __version__, kernels, schemas
 from tokenmill.errors import (
     NothingToTrainOnError,
     OutputExistsError,
@@ -71,7 +71,7 @@ def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execu
         tokenizer, rules = train_tokenizer(counts, options, on_merges=show)
         stage.update(len(rules.pairs))
         if rules.exhausted:
-            stage.message(f"no pair is left: {len(rules.pairs)} merges, vocabulary {len(tokenizer)}, fewer than asked for")
+            stage.message(f"no pair is left: {len(rules.pairs):,} merges, vocabulary {len(tokenizer):,}, fewer than asked for")
     write_file_atomically(output, tokenizer.to_bytes())
     return tokenizer, rules
 
@@ -211,6 +211,7 @@ def _describe_dataset(
     return {
         "format": schemas.DATASET_FORMAT,
         "version": schemas.DATASET_VERSION,
+        "tokenmill": __version__,
         "tokenizer": {
             "file": "tokenizer.json",
             "sha256": tokenizer.sha256,

@@ -97,10 +97,12 @@ class OutputFolder:
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         """Keep other runs of this machine out of the folder; `LockedError` where one is in it. A killed run holds nothing."""
-        self._make(self.path)
         if not is_local(self.path):
+            self._make(self.path)
             yield
             return
+        is_new = not os.path.exists(self.path)
+        self._make(self.path)
         import fcntl  # not on every system; where it is missing there is no local folder to hold
 
         handle = os.open(self.path, os.O_RDONLY)
@@ -113,6 +115,9 @@ class OutputFolder:
             yield
         finally:
             os.close(handle)
+            if is_new:
+                with contextlib.suppress(OSError):  # it stays where something was written to it
+                    os.rmdir(self.path)
 
     def begin(self) -> None:
         """Make the run's own part of the folder, and clear away those of runs that never ended."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pipeline.accounting import MaxRejects
 from pipeline.inputs import DEFAULT_SPLIT_BYTES, plan_splits, resolve_inputs
-from pipeline.progress import Reporter
+from pipeline.progress import Reporter, count_things
 from tokenmill.errors import UnreadableFileError, UsageError
 from transforms.splits import ReadOptions, SourceFile, Split
 
@@ -64,7 +64,7 @@ def plan_corpus(corpus: Corpus, run: Execution) -> Plan:
         files = resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
         states = _look_at_files(files)
         splits = plan_splits(files, options=corpus.read, split_bytes=corpus.split_bytes, limit=corpus.limit)
-        stage.message(f"{len(files):,} files, {len(splits):,} splits")
+        stage.message(f"{count_things(len(files), 'file')}, {count_things(len(splits), 'split')}")
         stage.update(len(corpus.inputs))
     used = {part.file.name for split in splits for part in split.ranges} if corpus.limit is not None else None
     return Plan(corpus, [file for file in files if used is None or file.name in used], splits, states)

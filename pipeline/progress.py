@@ -150,6 +150,11 @@ def describe_counts(snapshot: Snapshot) -> str:
     return show_printable(", ".join(parts))
 
 
+def count_things(number: int, name: str) -> str:
+    """`1 file`, `1,790 files`."""
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
+
+
 def show_printable(text: str) -> str:
     r"""Text that is safe on a terminal: what does not print, as an escape (`"a\x1bb"` -> `a\x1bb`); corpora hold anything."""
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text)

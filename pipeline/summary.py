@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.progress import show_printable
+from pipeline.progress import count_things, show_printable
 from tokenmill.merge_loop import MergeRules
 from tokenmill.tokenizer import Tokenizer
 
@@ -19,9 +19,9 @@ def describe_reading(manifest: Mapping[str, Any], output: str | None) -> str:
     source = count_things(len(manifest["files"]), "file")
     lines = [f"read     {totals['documents']:,} documents, {totals['bytes']:,} bytes of text, from {source}"]
     if totals["empty"]:
-        lines.append(f"         {totals['empty']:,} documents are empty")
+        lines.append(f"         {count_things(totals['empty'], 'document')} empty")
     if totals["replaced"]:
-        lines.append(f"         in {totals['replaced']:,} documents invalid UTF-8 was replaced by U+FFFD")
+        lines.append(f"         {count_things(totals['replaced'], 'document')} in which invalid UTF-8 became U+FFFD")
     if totals["rejected"]:
         where = "`tokenmill count` keeps them in files" if output is None else f"{output}/rejects says which and why"
         lines.append(f"         {count_things(totals['rejected'], 'record')} rejected: {where}")
@@ -104,8 +104,3 @@ def describe_sample(sample: tuple[str, list[int], str] | None) -> str:
 def show_lines(lines: list[str]) -> str:
     """Lines for a terminal; what does not print is escaped."""
     return "".join(show_printable(line) + "\n" for line in lines)
-
-
-def count_things(number: int, name: str) -> str:
-    """`1 file`, `1,790 files`."""
-    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"

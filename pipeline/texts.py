@@ -5,41 +5,66 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tokenmill import schemas
-from tokenmill.errors import DataError, UsageError
+from tokenmill.errors import DataError, TokenmillError, UsageError
 from tokenmill.models import MAX_ID
 from tokenmill.tokenizer import Tokenizer
 
 
 def tokenize_texts(tokenizer_path: str, texts: tuple[str, ...]) -> None:
     """Print `{"tokens": [...], "ids": [...]}` for each text, or for each line of standard input."""
-    tokenizer = Tokenizer.from_file(tokenizer_path)
-    for text in texts or read_lines():
-        ids = tokenizer.encode(text)
+    tokenizer = open_tokenizer(tokenizer_path)
+    for place, text in enumerate(texts or read_lines(), start=1):
+        with naming_the_line(None if texts else place):
+            ids = tokenizer.encode(text)
         print(json.dumps({"tokens": [tokenizer.id_to_token(token_id) for token_id in ids], "ids": ids}, ensure_ascii=False))
 
 
 def decode_ids(tokenizer_path: str | None, ids: tuple[str, ...], doc: str | None) -> None:
     """Print the text of token ids, or the documents of a dataset, one JSON line each."""
-    if len(ids) == 1 and os.path.isdir(ids[0]):
+    if len(ids) == 1 and not ids[0].isdecimal():
         for row in decode_dataset(ids[0], tokenizer_path, doc):
             print(json.dumps(row, ensure_ascii=False))
         return
     if tokenizer_path is None or doc is not None:
         raise UsageError("give --tokenizer FILE and token ids, or the folder of a dataset")
-    tokenizer = Tokenizer.from_file(tokenizer_path)
-    for line in [ids] if ids else map(str.split, read_lines()):
-        print(tokenizer.decode(map(parse_id, line)))
+    tokenizer = open_tokenizer(tokenizer_path)
+    lines = [list(ids)] if ids else (line.decode("utf-8", "replace").split() for line in read_lines())
+    for place, line in enumerate(lines, start=1):
+        with naming_the_line(None if ids else place):
+            text = tokenizer.decode(map(parse_id, line))
+        print(text)
+
+
+def open_tokenizer(path: str) -> Tokenizer:
+    """A tokenizer from anywhere; Beam, which takes a second to import, is only asked for what is not on this machine."""
+    if "://" not in path:
+        return Tokenizer.from_file(path)
+    from pipeline.driver import load_tokenizer
+
+    return load_tokenizer(path)
+
+
+@contextmanager
+def naming_the_line(place: int | None) -> Iterator[None]:
+    """Errors say in which line of standard input they arose."""
+    try:
+        yield
+    except TokenmillError as error:
+        raise error if place is None else type(error)(f"standard input, line {place}: {error}") from None
 
 
 def decode_dataset(folder: str, tokenizer_path: str | None, doc: str | None) -> Iterator[dict[str, object]]:
     """The documents of a dataset, in order: id, number of tokens, text. With `doc` that one; `DataError` where there is none."""
-    tokenizer = Tokenizer.from_file(tokenizer_path or os.path.join(folder, "tokenizer.json"))
+    check_dataset(folder)
+    tokenizer = open_tokenizer(tokenizer_path or os.path.join(folder, "tokenizer.json"))
     found = False
     for doc_id, token_ids in read_rows(folder):
         if doc is None or doc_id == doc:
@@ -54,17 +79,23 @@ def read_rows(folder: str) -> Iterator[tuple[str, list[int]]]:
 
     `DataError` where the folder is no finished dataset, or a shard is missing or damaged.
     """
-    from pipeline.outputs import read_manifest
-
-    manifest = read_manifest(folder)
-    if manifest is None or manifest.get("format") != schemas.DATASET_FORMAT:
-        raise DataError(f"{folder} is not a finished dataset: it has no {schemas.MANIFEST} of one")
+    manifest = check_dataset(folder)
     for shard in manifest["shards"]:
         path = os.path.join(folder, os.path.basename(shard["path"]))
         try:
             yield from read_shard(path)
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise DataError(f"{path}: missing or damaged ({str(error).splitlines()[0]}); encode the corpus again") from None
+
+
+def check_dataset(folder: str) -> dict[str, Any]:
+    """The manifest of a finished dataset; `DataError` for what is none."""
+    from pipeline.outputs import read_manifest
+
+    manifest = read_manifest(folder)
+    if manifest is None or manifest.get("format") != schemas.DATASET_FORMAT:
+        raise DataError(f"{folder!r} is neither a token id nor a finished dataset: it holds no {schemas.MANIFEST} of one")
+    return manifest
 
 
 def read_shard(path: str) -> Iterator[tuple[str, list[int]]]:
@@ -84,7 +115,7 @@ def parse_id(word: str) -> int:
     return int(word)
 
 
-def read_lines() -> Iterable[str]:
-    """Lines of standard input without their ends; bytes that are no UTF-8 become U+FFFD."""
+def read_lines() -> Iterator[bytes]:
+    """Lines of standard input without their ends, as the bytes they are."""
     for line in sys.stdin.buffer:
-        yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
+        yield line.removesuffix(b"\n").removesuffix(b"\r")

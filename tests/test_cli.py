@@ -49,9 +49,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_summaries_say_what_happened_and_what_is_next(trained: Path, tmp_path: Path) -> None:
     counted = call("count", trained / "corpus.jsonl", "--output", tmp_path / "counts")
-    assert (
-        "read     80 documents" in counted.stdout and "4 documents are empty" in counted.stdout and "distinct" in counted.stdout
-    )
+    assert "read     80 documents" in counted.stdout and "4 documents empty" in counted.stdout and "distinct" in counted.stdout
     learned = call("train", tmp_path / "counts", "--merges", "20", "--output", tmp_path / "t.json")
     assert (
         "20 merge rules on an alphabet of 256: vocabulary 276" in learned.stdout
@@ -83,13 +81,34 @@ def test_decode_ids_and_lines(trained: Path) -> None:
     assert call("decode", "--tokenizer", trained / "tokenizer.json", stdin=f"{line}\n{line}\n").stdout == "re do 世界\n" * 2
 
 
+def test_lines_of_standard_input_are_bytes_and_have_numbers(trained: Path, tmp_path: Path) -> None:
+    bytes_kept = call("tokenize", "--tokenizer", trained / "tokenizer.json", stdin=b"a\xff\n")
+    assert json.loads(bytes_kept.stdout)["tokens"] == ["a", "ÿ"]
+    words = (
+        "train",
+        trained / "corpus.jsonl",
+        "--model",
+        "char-bpe",
+        "--merges",
+        "3",
+        "--output",
+        tmp_path / "c.json",
+        "--quiet",
+    )
+    assert call(*words).exit_code == 0
+    check_error(
+        call("tokenize", "--tokenizer", tmp_path / "c.json", stdin=b"re\n\xff\n"), 3, "line 2: the text is not UTF-8 at byte 0"
+    )
+    check_error(call("decode", "--tokenizer", trained / "tokenizer.json", stdin="1\n2 999\n"), 2, "line 2: id 999 is not in")
+
+
 def test_decode_a_dataset(trained: Path) -> None:
     rows = [json.loads(line) for line in call("decode", trained / "tokens").stdout.splitlines()]
     assert [row["text"] for row in rows] == make_texts(80) and rows[3]["doc_id"] == "corpus.jsonl:3"
     one = call("decode", trained / "tokens", "--doc", "corpus.jsonl:3")
     assert json.loads(one.stdout) == rows[3]
     check_error(call("decode", trained / "tokens", "--doc", "x"), 3, "no document is called 'x'")
-    check_error(call("decode", trained), 3, "is not a finished dataset")
+    check_error(call("decode", trained), 3, "nor a finished dataset")
 
 
 def test_json_log_is_one_object_a_line(trained: Path, tmp_path: Path) -> None:
@@ -123,7 +142,7 @@ def test_usage_errors(trained: Path, tmp_path: Path) -> None:
         2,
         "No such option",
     )
-    check_error(call("decode", "--tokenizer", trained / "tokenizer.json", "x1"), 2, "'x1' is no token id")
+    check_error(call("decode", "--tokenizer", trained / "tokenizer.json", "1", "x1"), 2, "'x1' is no token id")
     check_error(call("decode", "--tokenizer", trained / "tokenizer.json", "999"), 2, "id 999 is not in the vocabulary")
     check_error(call("count", corpus, "--output", output, "--", "--nonsense=1"), 2, "nonsense")
     assert not output.exists()

@@ -54,6 +54,9 @@ class Tokenizer:
         self._lock = threading.Lock()
         self._encoder: _Encoder | None = None
 
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.model.name}, {self.pretokenizer.name}, {len(self):,} tokens)"
+
     def __reduce__(self) -> tuple[Any, ...]:
         """A tokenizer travels between processes as its file; each has a cache of its own."""
         from tokenmill.formats import native
