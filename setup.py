@@ -7,33 +7,33 @@ from setuptools import find_packages, setup
 DEPENDENCIES = [
     "apache-beam>=2.77,<2.78",
     "datasets>=5.2,<6",
-    "pyarrow>=24,<26",
-    "click>=8.2,<9",
-    "numba>=0.63,<0.69",
-    "numpy>=2.0,<2.5",
-    "rich>=14,<16",
-    "pydantic>=2.12,<3",
+    "pyarrow>=25,<26",
+    "click>=8.5,<9",
+    "numba>=0.68,<0.69",
+    "numpy>=2.2,<2.5",
+    "rich>=15,<16",
+    "pydantic>=2.14,<3",
     "pyyaml>=6.0.2,<7",
     # Unicode properties in patterns: the plain form of the pre-tokenizers, and custom patterns.
-    "regex>=2025.9",
+    "regex>=2026.9",
     # Parses JSON lines about five times as fast as `json`, with exact types and errors for each line.
-    "msgspec>=0.20,<0.24",
+    "msgspec>=0.23,<0.24",
 ]
 
 EXTRAS = {
     "test": [
         "pytest>=9,<10",
-        "hypothesis>=6.150,<7",
-        "tokenizers>=0.22,<0.24",
-        "tiktoken>=0.12,<0.15",
+        "hypothesis>=6.170,<7",
+        "tokenizers>=0.23,<0.24",
+        "tiktoken>=0.14,<0.15",
         "psutil>=7,<8",
         # Rebuilds the baked Unicode class table and compares it.
         "unicodedata2==16.0.0",
-        "ruff>=0.14",
-        "mypy>=1.18,<3",
+        "ruff>=0.17,<0.18",
+        "mypy>=2.4,<3",
         "types-PyYAML>=6.0.12",
     ],
-    "bench": ["tokenizers>=0.22,<0.24", "tiktoken>=0.12,<0.15", "psutil>=7,<8"],
+    "bench": ["tokenizers>=0.23,<0.24", "tiktoken>=0.14,<0.15", "psutil>=7,<8"],
     # Exact: the release that the test of the Embedding layer ran with, and whose CPU build is small.
     "torch": ["torch==2.13.0"],
     # Beam's own extras: gs:// and Dataflow, s3://.
