@@ -27,13 +27,12 @@ from tokenmill.errors import (
     TokenmillError,
     UsageError,
 )
-from tokenmill.formats import native
 from tokenmill.merge_loop import MergeRules
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions, train_tokenizer
 from transforms.count import CountOptions
-from transforms.encode import EncodeOptions
+from transforms.encode import EncodeOptions, open_tokenizer
 from transforms.journal import Journal, delete_tree, is_local, write_file_atomically
 
 POLL_SECONDS = 0.5
@@ -117,10 +116,8 @@ def load_tokenizer(path: str) -> Tokenizer:
     if is_local(path):
         return Tokenizer.from_file(path)
     try:
-        return native.loads(_read_file(path))
-    except (OSError, ValueError) as error:
-        raise TokenizerFileError(f"{path}: {error}") from None
-    except TokenizerFileError as error:
+        return open_tokenizer(path)
+    except (OSError, ValueError, TokenizerFileError) as error:
         raise TokenizerFileError(f"{path}: {error}") from None
 
 
@@ -152,6 +149,7 @@ def _open_run(
     parse_options(run.beam_args, workers=run.workers or 1)
     plan = plan or plan_corpus(corpus, run)
     with folder.hold():
+        folder.check_free(overwrite=overwrite)  # once more: another run may have published while this one planned
         folder.begin()
         try:
             yield folder, plan

@@ -14,8 +14,6 @@ from transforms.splits import ReadOptions, SourceFile, Split
 
 #: Below this much input one process is done before a second one has started.
 SMALL_INPUT_BYTES = 48 << 20
-
-
 #: A shard of less is mostly footer.
 LEAST_SPLIT_BYTES = 1 << 10
 

@@ -12,7 +12,7 @@ import pytest
 
 from pipeline import driver, outputs
 from pipeline.outputs import OutputFolder
-from pipeline.planning import Corpus, Execution, check_unchanged, plan_corpus
+from pipeline.planning import Corpus, Execution, Plan, check_unchanged, plan_corpus
 from pipeline.progress import reporter
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill import errors
@@ -51,6 +51,22 @@ def test_a_second_run_into_a_folder_is_told_so(corpus: Corpus, tmp_path: Path) -
         other = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         assert other.returncode == 4 and other.stderr.startswith("tokenmill: ") and len(other.stderr.splitlines()) == 1
     driver.count_corpus(corpus, "gpt2", str(output), RUN)
+
+
+def test_what_another_run_publishes_while_this_one_plans_is_kept(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "counts"
+
+    def plan_slowly(planned: Corpus, run: Execution) -> Plan:
+        monkeypatch.undo()
+        driver.count_corpus(Corpus(corpus.inputs, limit=3), "gpt2", str(output), RUN)
+        return plan_corpus(planned, run)
+
+    monkeypatch.setattr(driver, "plan_corpus", plan_slowly)
+    with pytest.raises(errors.OutputExistsError, match="give --overwrite"):
+        driver.count_corpus(corpus, "gpt2", str(output), RUN)
+    assert json.loads((output / "manifest.json").read_text())["totals"]["documents"] == 3
 
 
 def test_publishing_that_was_cut_short_is_cleared_away(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,7 +139,6 @@ def _extend_names(names: list[str], rows: np.ndarray) -> Iterator[tuple[int, int
 
 def _words_of(counts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     """Words as `(data, offsets)`: uint8[n], int64[w + 1]."""
-
     data, ends = binary_buffers(counts["word"])
     return data, np.concatenate([np.zeros(1, np.int64), ends])
 

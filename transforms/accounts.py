@@ -20,10 +20,10 @@ from transforms.splits import Split
 
 @dataclass
 class FileAccount:
-    """Numbers of one file within a split. `documents` = `encoded` + `rejected`; `empty` are among the encoded; `bytes` are of
-    text.
+    """Numbers of one file within a split.
 
-    `fingerprint` is a sum over the documents that were read whole, two numbers modulo 2^64.
+    `documents` = `encoded` + `rejected`; `empty` are among the encoded; `bytes` are of text. `fingerprint` is a sum over the
+    documents that were read whole, two numbers modulo 2^64.
     """
 
     documents: int = 0

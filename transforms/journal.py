@@ -1,8 +1,7 @@
 """The journal of a run: one small JSON file per finished split.
 
-Workers write it, the driver reads it: it is how progress is seen while `run()` blocks, how every document is accounted for, and
-which splits need not be done again. A record lies under its final name only when complete, and writing it again changes nothing,
-so a retried or repeated split is harmless.
+Workers write it, the driver reads it: it is how progress is seen while `run()` blocks, and how every document is accounted for. A
+record lies under its final name only when complete, and writing it again changes nothing, so a retried split is harmless.
 
     journal/split-00000.json   {"split": 0, "files": {"a.txt": {"documents": 3, "empty": 1, "rejected": 0}}, "tokens": 41, ...}
     journal/split-00001.json   ...
