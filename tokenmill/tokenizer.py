@@ -27,9 +27,9 @@ from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 
-CACHE_WORDS = 1 << 18
-CACHE_ARENA_BYTES = 16 << 20
-CACHE_IDS = 1 << 20
+CACHE_WORDS = 1 << 19
+CACHE_ARENA_BYTES = 32 << 20
+CACHE_IDS = 1 << 22
 
 
 class Tokenizer:
@@ -211,22 +211,24 @@ class _Encoder:
         self._tables = model.tables
         self._scanner = pretokenizer.scanner()
         table = tables.allocate_table(CACHE_WORDS, CACHE_ARENA_BYTES)
-        self._cache = bpe.EncodeCache(table, np.empty(CACHE_IDS, np.int32), np.zeros(1, np.int64))
-        self._ids = np.empty(0, np.int32)
+        kept, scratch = np.empty(CACHE_IDS, np.int32), np.empty(bpe.SHORT_SYMBOLS, np.int64)
+        self._cache = bpe.EncodeCache(table, kept, np.zeros(1, np.int64), scratch)
         self._can_fail = self._tables.byte_ids.size == 0 and self._tables.unknown == bpe.UNKNOWN
 
     def encode(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
         """Ids of a large_string or large_binary array, and which texts hold an unknown character."""
         text, doc_ends = text_buffers(texts)
-        self._make_room(text.size)
+        self._keep_learning()
+        # One id a byte, and what the kernel writes in vain. What no id is written to costs address space alone.
+        ids = np.empty(text.size + bpe.IDS_A_COPY, np.int32)
         offsets = np.zeros(doc_ends.size + 1, np.int64)
         used, document = 0, 1
         for block in self._scanner.blocks(text, doc_ends):
             ended = block.doc_words.size
             place = (block.text, block.first, block.word_ends, block.doc_words)
-            used = bpe.encode_block(self._tables, self._cache, *place, self._ids, used, offsets[document : document + ended])
+            used = bpe.encode_block(self._tables, self._cache, *place, ids, used, offsets[document : document + ended])
             document += ended
-        ids = self._ids[:used].copy()
+        ids = ids[:used]
         return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)), self._find_unknown(ids, offsets)
 
     def _find_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -236,14 +238,11 @@ class _Encoder:
             found[np.searchsorted(offsets, places, side="right") - 1] = True
         return found
 
-    def _make_room(self, text_bytes: int) -> None:
-        """Room for one id a byte (and one that the kernel may write in vain), and a cache that can still learn."""
-        if self._ids.size <= text_bytes:
-            self._ids = np.empty(text_bytes + 1, np.int32)
+    def _keep_learning(self) -> None:
+        """Empty the cache when it is nearly full: new words should find room."""
         fill, entries = self._cache.table.fill, self._cache.table.entries
-        nearly_full = 2 * fill[tables.ENTRIES_USED] > 0.9 * entries.shape[0]
         if (
-            nearly_full
+            2 * fill[tables.ENTRIES_USED] > 0.9 * entries.shape[0]
             or fill[tables.ARENA_USED] > 0.9 * CACHE_ARENA_BYTES
             or self._cache.ids_used[bpe.IDS_USED] > 0.9 * CACHE_IDS
         ):

@@ -90,7 +90,7 @@ class WordCounter:
 
     def _count_oversized(self, text: np.ndarray, start: int, end: int, word: int) -> Partition:
         """A word that fits into no table is a table of its own."""
-        partition = int(tables.hash_bytes(text, start, end) >> np.uint64(40)) % schemas.COUNT_PARTITIONS
+        partition = int(tables.hash_word(text, start, end) >> np.uint64(40)) % schemas.COUNT_PARTITIONS
         data = wrap_binary(text[start:end].copy(), np.array([0, end - start]))
         return partition, _build_table(data, np.ones(1, np.int64), np.array([self._base + self.words + word]))
 

@@ -2,12 +2,13 @@
 
 Open addressing; an entry is 32 bytes, half a cache line, key and value together:
 
-    LOW, HIGH   a word of up to 16 bytes is its own key, little-endian, zero-padded;
-                of a longer one: its hash, and the place in `arena` where its length (8 bytes) and bytes stand
-    TAG         the kind in the low byte (0 free, 1 to 16 the word's length, LONG for more), 56 bits for the user above it
+    LOW, HIGH   a word of up to 15 bytes is its own key: its bytes, little-endian, zero-padded, and its length in the highest byte;
+                of a longer one: its hash, and the place in `arena` where its length (8 bytes) and bytes stand, marked LONG
+    PAYLOAD     64 bits for the user
     VALUE       64 bits for the user
 
-The table never grows: when it is full its user empties it (counting) or stops adding (the cache).
+An entry is free while HIGH is 0. The table never grows: when it is full its user empties it (counting) or stops adding (the
+cache).
 """
 
 from __future__ import annotations
@@ -20,15 +21,21 @@ from numba import njit
 from tokenmill.kernels.hashing import combine, mix
 from tokenmill.kernels.intrinsics import load_u64
 
-LOW, HIGH, TAG, VALUE = 0, 1, 2, 3
-SHORT_BYTES = 16
-LONG = np.uint64(SHORT_BYTES + 1)
-KIND_MASK = np.uint64(0xFF)
-PAYLOAD_SHIFT = np.uint64(8)
+LOW, HIGH, PAYLOAD, VALUE = 0, 1, 2, 3
+FREE = np.uint64(0)
+SHORT_BYTES = 15
+#: Bytes that are loaded for a short word, whatever its length.
+KEY_BYTES = 16
+LENGTH_SHIFT = np.uint64(56)
+LONG = np.uint64(0xFF) << LENGTH_SHIFT
+PLACE_MASK = ~LONG
+#: HIGH of no word.
+NO_KEY = np.uint64(1)
 LENGTH_BYTES = 8
-# By the length of a short word: which bytes of the first and of the second eight belong to it.
-LOW_MASKS = np.array([(1 << 8 * min(length, 8)) - 1 for length in range(SHORT_BYTES + 1)], np.uint64)
-HIGH_MASKS = np.array([(1 << 8 * max(length - 8, 0)) - 1 for length in range(SHORT_BYTES + 1)], np.uint64)
+# By the length of a short word: which bytes of the first and of the second eight belong to it, and its length in the highest byte.
+LOW_MASKS = np.array([(1 << 8 * min(length, 8)) - 1 for length in range(KEY_BYTES)], np.uint64)
+HIGH_MASKS = np.array([(1 << 8 * max(length - 8, 0)) - 1 for length in range(KEY_BYTES)], np.uint64)
+LENGTH_MARKS = np.array([length << 56 for length in range(KEY_BYTES)], np.uint64)
 LOW_FACTOR, HIGH_FACTOR, HALF = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(32)
 ENTRIES_USED, ARENA_USED = 0, 1
 CACHE_LINE_BYTES = 64
@@ -40,14 +47,6 @@ class WordTable(NamedTuple):
     entries: np.ndarray
     arena: np.ndarray
     fill: np.ndarray
-
-
-class WordKey(NamedTuple):
-    """What a word looks like in an entry: `low`, `high` and `kind` (of a long word, `high` is not known before it is found)."""
-
-    low: np.uint64
-    high: np.uint64
-    kind: np.uint64
 
 
 def allocate_table(words: int, arena_bytes: int) -> WordTable:
@@ -91,50 +90,84 @@ def hash_bytes(text, start, end):
     return value
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def key_of_word(text, start, end):
-    """The key of a word of at least one byte: `ab` gives (0x6261, 0, 2).
+    """LOW and HIGH of a short word, NO_KEY of one that is long or ends near the end of the text: `ab` gives 0x6261 and 2 << 56.
 
-    Masks instead of branches on the length: 1.4 ns a word against 17 ns, since lengths cannot be predicted.
+    Masks by length instead of branches on it, which cannot be predicted: 1.4 ns a word instead of 17.
     """
     length = end - start
-    if length <= SHORT_BYTES and start + SHORT_BYTES <= text.size:
-        low, high = load_u64(text, start) & LOW_MASKS[length], load_u64(text, start + 8) & HIGH_MASKS[length]
-        return WordKey(low, high, np.uint64(length))
-    return key_of_rare_word(text, start, end)
+    if length <= SHORT_BYTES and start + KEY_BYTES <= text.size:
+        return load_u64(text, start) & LOW_MASKS[length], load_u64(text, start + 8) & HIGH_MASKS[length] | LENGTH_MARKS[length]
+    return FREE, NO_KEY
 
 
 @njit(cache=True, nogil=True)
-def key_of_rare_word(text, start, end):
-    """The key of a word that is long, or ends near the end of the text."""
-    length = end - start
-    if length <= 8:
-        return WordKey(load_up_to_8(text, start, length), np.uint64(0), np.uint64(length))
-    if length <= SHORT_BYTES:
-        return WordKey(load_u64(text, start), load_up_to_8(text, start + 8, length - 8), np.uint64(length))
-    return WordKey(hash_bytes(text, start, end), np.uint64(0), LONG)
+def guess_entry(entries, text, start, end):
+    """The entry where the search for a word begins, and whether it holds the word."""
+    low, high = key_of_word(text, start, end)
+    slot = spread_key(low, high) & np.uint64(entries.shape[0] - 1)
+    return slot, (entries[slot, LOW] == low) & (entries[slot, HIGH] == high)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def find_word(entries, arena, key, text, start, end):
-    """The entry that holds a word, or the free entry where it belongs.
+@njit(cache=True, nogil=True)
+def spread_key(low, high):
+    """Where the search for a key begins, before the mask of the table."""
+    key = (low * LOW_FACTOR) ^ (high * HIGH_FACTOR)
+    return (key ^ (key >> HALF)) * LOW_FACTOR >> HALF
 
-    Takes the table's arrays, which the caller's loop has taken out of the tuple once: taking them out here counts references up
-    and down for each word, 32 ns a word instead of 11.
+
+@njit(cache=True, nogil=True, forceinline=True)
+def find_word(entries, arena, text, start, end):
+    """The entry that holds a word of at least one byte, or the free entry where it belongs.
+
+    98 of 100 words stand where the search begins. The arrays must be borrowed: 6 ns a word instead of 37.
     """
+    slot, known = guess_entry(entries, text, start, end)
+    if known:
+        return slot
+    return search_word(entries, arena, text, start, end)
+
+
+@njit(cache=True, nogil=True)
+def search_word(entries, arena, text, start, end):
+    """`find_word`, whatever the word, from the beginning of the search on."""
+    low, high = key_of_any_word(text, start, end)
     mask = np.uint64(entries.shape[0] - 1)
-    slot = (key.low * LOW_FACTOR) ^ (key.high * HIGH_FACTOR)
-    slot = ((slot ^ (slot >> HALF)) * LOW_FACTOR >> HALF) & mask
-    while True:
-        kind = entries[slot, TAG] & KIND_MASK
-        if kind == key.kind and entries[slot, LOW] == key.low:
-            if entries[slot, HIGH] == key.high and kind != LONG:
-                return slot
-            if kind == LONG and same_bytes(arena, np.int64(entries[slot, HIGH]), text, start, end):
-                return slot
-        if kind == 0:
-            return slot
+    slot = spread_key(low, high) & mask
+    while entries[slot, HIGH] != FREE:
+        kept = entries[slot, HIGH]
+        if entries[slot, LOW] == low:
+            if kept == high and high != LONG:
+                break
+            if kept >= LONG and high == LONG and same_bytes(arena, np.int64(kept & PLACE_MASK), text, start, end):
+                break
         slot = (slot + np.uint64(1)) & mask
+    return slot
+
+
+@njit(cache=True, nogil=True)
+def key_of_any_word(text, start, end):
+    """LOW and HIGH of any word; of a long one its hash, and LONG without its place."""
+    length = end - start
+    if length > SHORT_BYTES:
+        return hash_word(text, start, end), LONG
+    low, high = load_up_to_8(text, start, min(length, 8)), LENGTH_MARKS[length]
+    if length > 8:
+        high |= load_up_to_8(text, start + 8, length - 8)
+    return low, high
+
+
+@njit(cache=True, nogil=True)
+def hash_word(text, start, end):
+    """64-bit hash of a word of at least eight bytes, by which long words are looked up: a multiplication for eight bytes."""
+    value = np.uint64(end - start) * LOW_FACTOR
+    for position in range(start, end - 7, 8):
+        value = (value ^ load_u64(text, position)) * HIGH_FACTOR
+        value ^= value >> HALF
+    value = (value ^ load_u64(text, end - 8)) * HIGH_FACTOR
+    value = (value ^ (value >> HALF)) * LOW_FACTOR
+    return value ^ (value >> HALF)
 
 
 @njit(cache=True, nogil=True)
@@ -144,10 +177,10 @@ def same_bytes(arena, place, text, start, end):
     if np.int64(load_u64(arena, place)) != length:
         return False
     place += LENGTH_BYTES
-    for position in range(length):
-        if arena[place + position] != text[start + position]:
+    for offset in range(0, length - 7, 8):
+        if load_u64(arena, place + offset) != load_u64(text, start + offset):
             return False
-    return True
+    return load_u64(arena, place + length - 8) == load_u64(text, end - 8)
 
 
 @njit(cache=True, nogil=True)
@@ -159,19 +192,26 @@ def has_room(table, length):
 
 
 @njit(cache=True, nogil=True)
-def add_word(table, slot, key, text, start, end):
-    """Write a new word's key into a free entry; its user payload and value are 0. The caller has asked `has_room`."""
-    entry = table.entries[slot]
-    entry[LOW], entry[HIGH], entry[TAG], entry[VALUE] = key.low, key.high, key.kind, np.uint64(0)
+def add_word(table, slot, text, start, end):
+    """Write a new word's key into a free entry; its payload and value are 0. The caller has asked `has_room`."""
+    entries = table.entries
+    low, high = key_of_any_word(text, start, end)
     table.fill[ENTRIES_USED] += 1
-    if key.kind != LONG:
-        return
-    place, length = table.fill[ARENA_USED], end - start
-    entry[HIGH] = np.uint64(place)
+    if high == LONG:
+        place = table.fill[ARENA_USED]
+        high |= np.uint64(place)
+        table.fill[ARENA_USED] = keep_word(table.arena, place, text, start, end)
+    entries[slot, LOW], entries[slot, HIGH], entries[slot, PAYLOAD], entries[slot, VALUE] = low, high, np.uint64(0), np.uint64(0)
+
+
+@njit(cache=True, nogil=True)
+def keep_word(arena, place, text, start, end):
+    """Write a word's length and bytes to the arena; returns the place behind them."""
+    length = end - start
     for byte in range(LENGTH_BYTES):
-        table.arena[place + byte] = np.uint8((length >> (8 * byte)) & 0xFF)
-    copy_bytes(text, start, end, table.arena, place + LENGTH_BYTES)
-    table.fill[ARENA_USED] = place + LENGTH_BYTES + length
+        arena[place + byte] = np.uint8((length >> (8 * byte)) & 0xFF)
+    copy_bytes(text, start, end, arena, place + LENGTH_BYTES)
+    return place + LENGTH_BYTES + length
 
 
 @njit(cache=True, nogil=True)
@@ -184,10 +224,10 @@ def copy_bytes(source, start, end, target, position):
 @njit(cache=True, nogil=True)
 def length_of_entry(table, slot):
     """Length in bytes of the word in a used entry."""
-    kind = table.entries[slot, TAG] & KIND_MASK
-    if kind == LONG:
-        return np.int64(load_u64(table.arena, np.int64(table.entries[slot, HIGH])))
-    return np.int64(kind)
+    high = table.entries[slot, HIGH]
+    if high >= LONG:
+        return np.int64(load_u64(table.arena, np.int64(high & PLACE_MASK)))
+    return np.int64(high >> LENGTH_SHIFT)
 
 
 @njit(cache=True, nogil=True)
@@ -195,16 +235,17 @@ def copy_word(table, slot, target, position):
     """Write the word in a used entry to `target[position:]`."""
     length = length_of_entry(table, slot)
     if length > SHORT_BYTES:
-        place = np.int64(table.entries[slot, HIGH]) + LENGTH_BYTES
+        place = np.int64(table.entries[slot, HIGH] & PLACE_MASK) + LENGTH_BYTES
         copy_bytes(table.arena, place, place + length, target, position)
         return
     for byte in range(length):
         word = table.entries[slot, LOW] if byte < 8 else table.entries[slot, HIGH]
-        target[position + byte] = np.uint8((word >> np.uint64(8 * (byte & 7))) & KIND_MASK)
+        target[position + byte] = np.uint8((word >> np.uint64(8 * (byte & 7))) & np.uint64(0xFF))
 
 
 @njit(cache=True, nogil=True)
 def empty_table(table):
     """Forget every word."""
-    table.entries[:, TAG] = 0
+    table.entries[:, HIGH] = FREE
+    table.entries[:, PAYLOAD] = 0  # a free entry has none: encoding reads it before it knows
     table.fill[:] = 0
