@@ -50,5 +50,5 @@ setup(
     package_data={"tokenmill": ["py.typed"], "tokenmill.data": ["*.npz"]},
     install_requires=DEPENDENCIES,
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["tokenmill = pipeline.cli:main"]},
+    entry_points={"console_scripts": ["tokenmill = pipeline.cli:run"]},
 )
