@@ -11,13 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmill.errors import DataError
 from tokenmill.kernels import merge as kernel
+from tokenmill.kernels import merge_index as index
 from tokenmill.kernels import merge_state as layout
-from tokenmill.kernels import merge_tokens
-from tokenmill.kernels.merge_state import MergeState
-from tokenmill.kernels.tables import power_of_two
+from tokenmill.kernels.merge_state import Cells, MergeState
 
 RULES_PER_CALL = 256
+#: There is room for twice as many pairs at first.
+FIRST_PAIRS = 1 << 14
+#: Positions and pairs, up to three for each cell, are numbered in 32 bits.
+MOST_CELLS = (1 << 31) // 3
 
 #: Called now and then with the rules made so far: how many, and the latest of them as rows (left, right, count).
 OnMerges = Callable[[int, np.ndarray], None]
@@ -68,43 +72,53 @@ def learn_merges(
     """Learn BPE merge rules (Sennrich, Haddow and Birch, 2016), equal to `reference.train_bpe`.
 
     Stops at `merges` rules, or when no pair of at least `min_count` is left. `forbidden` are symbol sequences (special tokens,
-    two symbols or more) that no rule may make.
+    two symbols or more) that no rule may make. Raises `DataError` for more than 2^31 / 3 symbols and words.
     """
+    if words.symbols.size + words.starts.size > MOST_CELLS:
+        raise DataError(
+            f"{words.symbols.size:,} symbols in {words.counts.size:,} distinct words are too many to merge "
+            f"(together {MOST_CELLS - 1:,} can be); train on a part of the corpus"
+        )
     possible = min(merges, int(words.symbols.size))
-    state = _prepare_state(words, alphabet, possible, forbidden)
+    state = _index_pairs(_lay_out(words), alphabet + possible, forbidden)
+    state.counters[layout.TOKENS] = alphabet
     state.counters[layout.MIN_COUNT] = max(1, min_count)
     state.counters[layout.FIRST_SEEN] = ties == "first-seen"
-    rules = _run_loop(_count_pairs(state), possible, on_merges)
+    index.place_first_pairs(state.cells.pair_at, state.pairs, state.positions, state.heap, state.counters)
+    rules = _run_loop(state, possible, on_merges)
     return MergeRules(rules[:, :2].astype(np.int32), rules[:, 2].copy(), alphabet, exhausted=len(rules) < merges)
 
 
-def _prepare_state(words: WordSymbols, alphabet: int, merges: int, forbidden: Sequence[Sequence[int]]) -> MergeState:
-    cells = words.symbols.size + words.starts.size
+def _lay_out(words: WordSymbols) -> Cells:
+    size = words.symbols.size + words.starts.size
+    cells = Cells(*(np.empty(size, kind) for kind in (np.int32, np.int32, np.int32, np.int64)))
+    index.lay_out_words(words.symbols, words.starts, words.counts, cells)
+    return cells
+
+
+def _index_pairs(cells: Cells, tokens: int, forbidden: Sequence[Sequence[int]]) -> MergeState:
+    """The state before the first merge, its pairs numbered and counted."""
+    capacity, used = FIRST_PAIRS, -1
+    while used < 0:
+        capacity *= 2
+        pairs = np.empty((capacity, 4), np.int64)
+        used = index.count_first_pairs(cells, pairs, np.full(2 * capacity, layout.NONE, np.int32))
+    size = cells.symbols.size
     state = MergeState(
-        symbols=np.empty(cells, np.int32),
-        spans=np.empty(cells, np.int32),
-        weights=np.empty(cells, np.int64),
-        pairs=_empty_pairs(1 << 12),
-        positions=np.empty(2 * cells, np.int64),
-        heap=np.empty((1 << 12, 3), np.int64),
-        tokens=np.empty((alphabet + merges, merge_tokens.TOKEN_COLUMNS), np.int64),
+        cells=cells,
+        pairs=pairs,
+        heap=np.empty((capacity, 3), np.int64),
+        positions=np.empty(3 * size, np.int32),
+        events=np.empty(2 * size, np.int32),
+        befores=np.full(tokens, layout.NONE, np.int32),
+        afters=np.full(tokens, layout.NONE, np.int32),
         forbidden=np.array([symbol for symbols in forbidden for symbol in symbols], np.int32),
         forbidden_starts=np.cumsum([0, *map(len, forbidden)], dtype=np.int64),
+        base_symbols=cells.symbols[: size if forbidden else 0].copy(),
         merges=np.empty((RULES_PER_CALL, 3), np.int64),
         counters=np.zeros(layout.COUNTERS, np.int64),
     )
-    kernel.lay_out_words(words.symbols, words.starts, words.counts, state)
-    merge_tokens.add_base_tokens(state, alphabet)
-    return state
-
-
-def _count_pairs(state: MergeState) -> MergeState:
-    while not kernel.count_first_pairs(state):
-        state.counters[layout.PAIRS_USED] = 0
-        state = state._replace(pairs=_empty_pairs(2 * state.pairs.shape[0]))
-    pairs = int(state.counters[layout.PAIRS_USED])
-    state = state._replace(heap=np.empty((max(4 * pairs, 1 << 12), 3), np.int64))
-    kernel.place_first_pairs(state)
+    state.counters[layout.PAIRS_USED] = used
     return state
 
 
@@ -119,28 +133,14 @@ def _run_loop(state: MergeState, merges: int, on_merges: OnMerges | None) -> np.
             batches.append(state.merges[:done].copy())
             if on_merges is not None:
                 on_merges(made, batches[-1])
-        if status not in (kernel.PAUSED, kernel.EXHAUSTED):
-            state = _grow(state, status)
+        if status == kernel.NEEDS_ROOM:
+            state = _grow(state)
     return np.concatenate(batches)
 
 
-def _grow(state: MergeState, status: int) -> MergeState:
-    """The state with room for one more merge in the array that was full."""
-    room = int(state.counters[layout.ROOM])
-    if status == kernel.NEEDS_HEAP:
-        heap = np.empty((2 * (state.heap.shape[0] + room), 3), np.int64)
-        heap[: state.heap.shape[0]] = state.heap
-        return state._replace(heap=heap)
-    if status == kernel.NEEDS_POSITIONS:
-        positions = np.empty(2 * state.symbols.size + room, np.int64)
-        state.counters[layout.POSITIONS_USED] = kernel.move_positions(state, positions)
-        return state._replace(positions=positions)
-    pairs = _empty_pairs(power_of_two(4 * (int(state.counters[layout.PAIRS_USED]) + room)))
-    state.counters[layout.PAIRS_USED] = kernel.move_pairs(state, pairs)
-    return state._replace(pairs=pairs)
-
-
-def _empty_pairs(capacity: int) -> np.ndarray:
-    pairs = np.empty((capacity, 4), np.int64)
-    pairs[:, layout.KEY] = layout.EMPTY
-    return pairs
+def _grow(state: MergeState) -> MergeState:
+    """The state with twice the room for pairs."""
+    used = int(state.counters[layout.PAIRS_USED])
+    pairs, heap = (np.empty((2 * len(array), array.shape[1]), np.int64) for array in (state.pairs, state.heap))
+    pairs[:used], heap[:used] = state.pairs[:used], state.heap[:used]
+    return state._replace(pairs=pairs, heap=heap)

@@ -1,17 +1,12 @@
 """The BPE merge loop: incremental, exact, near n log n also for one word of a million letters.
 
-Words lie end to end in `symbols`, a barrier (-1) before, between and behind them. A symbol made of `k` base symbols owns `k`
-cells: the first holds its id, the others -2, and `spans` holds `k` at the first and the last of them, so that the neighbours on
-both sides are one look-up away. Every pair has an entry in `pairs`: its exact count, and a slice of `positions` with the cells
-where it stands.
+A merge walks the cells of one pair, left to right, and makes a new symbol of each two. No pair holds that symbol yet, so all
+pairs that come up are new, and each is found by the other symbol alone: no hash table. The pairs that give way are known by their
+cells (`pair_at`). Counts stay what recounting would give, overlaps included. What is lazy: a slice may hold cells where its pair
+no longer stands (`pair_at` tells); a heap entry may promise a higher count or an earlier place than its pair still has, and is
+corrected when it comes to the top. Counts only fall after a pair has come up, so nothing ever has to move up in the heap.
 
-    symbols  -1  l  o  w -1        merge (l, o):    symbols  -1 lo -2  w -1
-    spans     1  1  1  1  1                         spans     1  2  2  1  1
-
-A merge walks the pair's slice alone. Counts of the neighbouring pairs change at once and stay what recounting would give,
-overlaps included; slices are lazy: a cell that no longer starts the pair is passed over. All cells of a new pair arise in the one
-merge that makes its younger symbol, left to right, so every slice is sorted and written once. The heap is lazy as well: an entry
-may promise a higher count or an earlier place than its pair still has; it is corrected when it comes to the top.
+The arrays are explained in `tokenmill.kernels.merge_state`.
 """
 
 from __future__ import annotations
@@ -19,221 +14,179 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tokenmill.kernels.hashing import mix
 from tokenmill.kernels.merge_state import (
-    BARRIER,
     COUNT,
-    EMPTY,
+    FIRST_SEEN,
+    HEAP_COUNT,
+    HEAP_PAIR,
     HEAP_SIZE,
-    INSIDE,
+    HEAP_TIE,
     KEY,
     LENGTH,
     LOW_32,
+    MIN_COUNT,
+    NONE,
     PAIRS_USED,
     POSITIONS_USED,
-    ROOM,
     START,
-    TOKENS_USED,
-    UNPLACED,
-    append_position,
-    claim_pair,
-    drop_top,
-    find_best_pair,
-    find_pair,
-    holds_pair,
-    open_slice,
-    pair_key,
-    push_pair,
+    TOKENS,
+    push_entry,
+    replace_top,
 )
-from tokenmill.kernels.merge_tokens import add_product, is_forbidden
 
 # What `merge_pairs` returns.
-PAUSED, EXHAUSTED, NEEDS_PAIRS, NEEDS_POSITIONS, NEEDS_HEAP = range(5)
-
-
-@njit(cache=True, nogil=True)
-def lay_out_words(symbols, starts, counts, state):
-    """Copy words (`symbols[starts[w]:starts[w + 1]]`, count `counts[w]`) into the state's cells, barriers around each."""
-    cell = 0
-    state.symbols[cell], state.spans[cell] = BARRIER, 1
-    for word in range(starts.size - 1):
-        for position in range(starts[word], starts[word + 1]):
-            cell += 1
-            state.symbols[cell], state.spans[cell], state.weights[cell] = symbols[position], 1, counts[word]
-        cell += 1
-        state.symbols[cell], state.spans[cell] = BARRIER, 1
-
-
-@njit(cache=True, nogil=True)
-def count_first_pairs(state):
-    """Count every adjacent pair of base symbols. False when the table got more than half full: make it larger and call again."""
-    symbols, pairs = state.symbols, state.pairs
-    for cell in range(symbols.size - 1):
-        if symbols[cell] < 0 or symbols[cell + 1] < 0:
-            continue
-        slot = claim_pair(state, pair_key(symbols[cell], symbols[cell + 1]))
-        pairs[slot, COUNT] += state.weights[cell]
-        pairs[slot, LENGTH] += 1
-        if 2 * state.counters[PAIRS_USED] > pairs.shape[0]:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def place_first_pairs(state):
-    """Write the sorted slice of every pair that `count_first_pairs` counted, and put the pairs into the heap."""
-    symbols, pairs = state.symbols, state.pairs
-    for cell in range(symbols.size - 1):
-        if symbols[cell] < 0 or symbols[cell + 1] < 0:
-            continue
-        slot = find_pair(pairs, pair_key(symbols[cell], symbols[cell + 1]))
-        if pairs[slot, START] == UNPLACED:
-            open_slice(state, slot)
-        append_position(state, slot, cell)
-    for slot in range(pairs.shape[0]):
-        if pairs[slot, KEY] != EMPTY:
-            push_pair(state, slot)
-
-
-@njit(cache=True, nogil=True)
-def missing_room(state, slot):
-    """PAUSED when a merge of this pair fits into every array, else which array has to grow first, and ROOM by how much."""
-    counters = state.counters
-    counters[ROOM] = min(2 * state.pairs[slot, LENGTH], 2 * counters[TOKENS_USED] + 2)
-    if 2 * (counters[PAIRS_USED] + counters[ROOM]) > state.pairs.shape[0]:
-        return NEEDS_PAIRS
-    if counters[HEAP_SIZE] + counters[ROOM] > state.heap.shape[0]:
-        return NEEDS_HEAP
-    counters[ROOM] = 2 * state.pairs[slot, LENGTH]
-    if counters[POSITIONS_USED] + counters[ROOM] > state.positions.size:
-        return NEEDS_POSITIONS
-    return PAUSED
+PAUSED, EXHAUSTED, NEEDS_ROOM = range(3)
 
 
 @njit(cache=True, nogil=True)
 def merge_pairs(state, merges):
-    """Merge until `merges` rules are made, no pair is left, or an array has to grow.
+    """Merge until `merges` rules are made, no pair is left, or `pairs` and `heap` have to grow.
 
     Returns (status, rules made by this call); PAUSED says that all of them are made.
     """
-    done = 0
-    while done < merges:
-        slot = find_best_pair(state)
-        if slot < 0:
-            return EXHAUSTED, done
-        status = missing_room(state, slot)
-        if status != PAUSED:
-            return status, done
-        drop_top(state)
-        key = state.pairs[slot, KEY]
-        left, right = key >> 32, key & LOW_32
-        if not is_forbidden(state, left, right):
-            state.merges[done, 0], state.merges[done, 1], state.merges[done, 2] = left, right, state.pairs[slot, COUNT]
-            apply_merge(state, slot, add_product(state, left, right))
-            done += 1
-    return PAUSED, done
+    pairs, counters, made = state.pairs, state.counters, np.int64(0)
+    while made < merges:
+        pair = find_best_pair(state.cells.pair_at, pairs, state.positions, state.heap, counters)
+        if pair < 0:
+            return EXHAUSTED, made
+        if counters[PAIRS_USED] + 2 * min(pairs[pair, LENGTH], counters[TOKENS] + 1) > pairs.shape[0]:
+            return NEEDS_ROOM, made
+        drop_top(state.heap, counters)
+        if is_forbidden(state, pair):
+            continue
+        key = pairs[pair, KEY]
+        state.merges[made, 0], state.merges[made, 1], state.merges[made, 2] = key >> 32, key & LOW_32, pairs[pair, COUNT]
+        first_new = counters[PAIRS_USED]
+        events = replace_pair(state, pair)
+        place_pairs(state, first_new, events)
+        counters[TOKENS] += 1
+        made += 1
+    return PAUSED, made
 
 
 @njit(cache=True, nogil=True)
-def apply_merge(state, slot, product):
-    """Replace a pair by its product wherever it stands, left to right.
+def find_best_pair(pair_at, pairs, positions, heap, counters):
+    """The best pair, left at the top of the heap with its true count and tie; -1 when no pair is left."""
+    while counters[HEAP_SIZE] > 0:
+        pair = heap[0, HEAP_PAIR]
+        count = pairs[pair, COUNT]
+        if count < counters[MIN_COUNT]:
+            drop_top(heap, counters)
+            continue
+        tie = pairs[pair, KEY]
+        if counters[FIRST_SEEN]:
+            skip_stale_cells(pair_at, pairs, positions, pair)
+            tie = np.int64(positions[pairs[pair, START]])
+        if heap[0, HEAP_COUNT] == count and heap[0, HEAP_TIE] == tie:
+            return pair
+        replace_top(heap, counters[HEAP_SIZE], count, tie, pair)
+    return np.int64(-1)
 
-    New neighbouring pairs get counts, slices, heap entries.
+
+@njit(cache=True, nogil=True)
+def drop_top(heap, counters):
+    """Remove the top of the heap."""
+    last = counters[HEAP_SIZE] - 1
+    counters[HEAP_SIZE] = last
+    replace_top(heap, last, heap[last, HEAP_COUNT], heap[last, HEAP_TIE], heap[last, HEAP_PAIR])
+
+
+@njit(cache=True, nogil=True)
+def skip_stale_cells(pair_at, pairs, positions, pair):
+    """Let the slice of a pair that stands somewhere begin with the first cell where it does."""
+    while pair_at[positions[pairs[pair, START]]] != pair:
+        pairs[pair, START] += 1
+        pairs[pair, LENGTH] -= 1
+
+
+@njit(cache=True, nogil=True)
+def is_forbidden(state, pair):
+    """Would the product spell one of the forbidden strings? It spells what stood in its cells at first, in any place."""
+    starts, base_symbols, spans = state.forbidden_starts, state.base_symbols, state.cells.spans
+    if starts.size == 1:
+        return False
+    skip_stale_cells(state.cells.pair_at, state.pairs, state.positions, pair)
+    cell = np.int64(state.positions[state.pairs[pair, START]])
+    size = spans[cell] + spans[cell + spans[cell]]
+    for string in range(starts.size - 1):
+        position = starts[string]
+        if starts[string + 1] - position == size:
+            while position < starts[string + 1] and state.forbidden[position] == base_symbols[cell + position - starts[string]]:
+                position += 1
+            if position == starts[string + 1]:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def replace_pair(state, merged):
+    """Replace a pair by its product wherever it stands, left to right; the pairs that come up are counted, not yet placed.
+
+    Writes the cells of those into `events` and returns how many there are.
     """
-    key, start, length = state.pairs[slot, KEY], state.pairs[slot, START], state.pairs[slot, LENGTH]
-    left, right = key >> 32, key & LOW_32
-    events = np.empty((2 * length, 2), np.int64)
-    used = 0
-    for entry in range(start, start + length):
-        cell = state.positions[entry]
-        if holds_pair(state, cell, left, right):
-            used = merge_at(state, cell, product, events, used)
-    place_events(state, events[:used])
-    state.pairs[slot, LENGTH] = 0
-
-
-@njit(cache=True, nogil=True)
-def merge_at(state, cell, product, events, used):
-    """Merge the symbol at a cell with the next one. Returns how many `events` (pair entry, cell) stand now."""
-    symbols, spans, weight = state.symbols, state.spans, state.weights[cell]
-    follower = cell + spans[cell]
-    before, after = cell - spans[cell - 1], follower + spans[follower]
-    left, right = symbols[cell], symbols[follower]
-    uncount_pair(state, left, right, weight)
-    if symbols[before] >= 0:
-        uncount_pair(state, symbols[before], left, weight)
-    if symbols[after] >= 0:
-        uncount_pair(state, right, symbols[after], weight)
-    symbols[cell], symbols[follower] = product, INSIDE
-    spans[cell] = after - cell
-    spans[after - 1] = after - cell
-    if symbols[before] >= 0:
-        used = note_pair(state, before, weight, events, used)
-    if symbols[after] >= 0:
-        used = note_pair(state, cell, weight, events, used)
+    symbols, spans, pair_at, weights = state.cells
+    pairs, positions, counters, events = state.pairs, state.positions, state.counters, state.events
+    befores, afters = state.befores, state.afters
+    product, used = counters[TOKENS], np.int64(0)
+    for entry in range(pairs[merged, START], pairs[merged, START] + pairs[merged, LENGTH]):
+        cell = np.int64(positions[entry])
+        if pair_at[cell] != merged:
+            continue
+        weight, follower = weights[cell], cell + spans[cell]
+        before, after = cell - spans[cell - 1], follower + spans[follower]
+        symbols[cell] = product
+        spans[cell] = spans[after - 1] = after - cell
+        symbol = symbols[before]
+        if symbol >= 0:
+            pairs[pair_at[before], COUNT] -= weight
+            if symbol == product:  # the pair that came up at the last place of this merge has gone already
+                pairs[pair_at[before], LENGTH] -= 1
+                used -= 1
+            pair_at[before] = count_new_pair(pairs, counters, befores, symbol, np.int64(symbol) << 32 | product, weight)
+            events[used] = before
+            used += 1
+        symbol = symbols[after]
+        pair_at[cell] = NONE
+        if symbol >= 0:
+            pairs[pair_at[follower], COUNT] -= weight
+            pair_at[cell] = count_new_pair(pairs, counters, afters, symbol, product << 32 | np.int64(symbol), weight)
+            events[used] = cell
+            used += 1
+        pair_at[follower] = NONE
     return used
 
 
 @njit(cache=True, nogil=True)
-def uncount_pair(state, left, right, weight):
-    """A pair stands in one place less."""
-    state.pairs[find_pair(state.pairs, pair_key(left, right)), COUNT] -= weight
+def count_new_pair(pairs, counters, mates, symbol, key, weight):
+    """Count one place of the new pair that the product makes with a symbol; returns the pair."""
+    pair = mates[symbol]
+    if pair == NONE:
+        pair = mates[symbol] = counters[PAIRS_USED]
+        counters[PAIRS_USED] += 1
+        pairs[pair, KEY], pairs[pair, COUNT], pairs[pair, LENGTH] = key, 0, 0
+    pairs[pair, COUNT] += weight
+    pairs[pair, LENGTH] += 1
+    return pair
 
 
 @njit(cache=True, nogil=True)
-def note_pair(state, cell, weight, events, used):
-    """Count the pair that now stands at a cell, and note the event; returns how many events stand now."""
-    slot = claim_pair(state, pair_key(state.symbols[cell], state.symbols[cell + state.spans[cell]]))
-    events[used, 0], events[used, 1] = slot, cell
-    state.pairs[slot, COUNT] += weight
-    state.pairs[slot, LENGTH] += 1
-    return used + 1
-
-
-@njit(cache=True, nogil=True)
-def place_events(state, events):
-    """Write the slices of the pairs that one merge made, and offer each pair once."""
-    pairs, touched = state.pairs, 0
-    for event in range(events.shape[0]):
-        slot, cell = events[event, 0], events[event, 1]
-        if pairs[slot, START] == UNPLACED:
-            open_slice(state, slot)
-            events[touched, 0] = slot
-            touched += 1
-        append_position(state, slot, cell)
-    for event in range(touched):
-        push_pair(state, events[event, 0])
-
-
-@njit(cache=True, nogil=True)
-def move_pairs(state, target):
-    """Copy the live pairs into a larger, empty table; returns how many there are."""
-    mask, live = np.uint64(target.shape[0] - 1), 0
-    for slot in range(state.pairs.shape[0]):
-        if state.pairs[slot, KEY] == EMPTY or state.pairs[slot, COUNT] == 0:
-            continue
-        place = mix(state.pairs[slot, KEY]) & mask
-        while target[place, KEY] != EMPTY:
-            place = (place + np.uint64(1)) & mask
-        target[place] = state.pairs[slot]
-        live += 1
-    return live
-
-
-@njit(cache=True, nogil=True)
-def move_positions(state, target):
-    """Copy the slices into another array, leaving out cells that no longer hold their pair.
-
-    Returns how many positions there are.
-    """
-    pairs, used = state.pairs, 0
-    for slot in range(pairs.shape[0]):
-        if pairs[slot, KEY] == EMPTY or pairs[slot, COUNT] == 0:
-            continue
-        left, right, start = pairs[slot, KEY] >> 32, pairs[slot, KEY] & LOW_32, used
-        for entry in range(pairs[slot, START], pairs[slot, START] + pairs[slot, LENGTH]):
-            if holds_pair(state, state.positions[entry], left, right):
-                target[used] = state.positions[entry]
-                used += 1
-        pairs[slot, START], pairs[slot, LENGTH] = start, used - start
-    return used
+def place_pairs(state, first_new, events_used):
+    """Write the slices of the pairs that one merge made, from `first_new` on, and put them into the heap."""
+    pair_at, pairs, positions, counters = state.cells.pair_at, state.pairs, state.positions, state.counters
+    used, min_count = counters[POSITIONS_USED], counters[MIN_COUNT]
+    for pair in range(first_new, counters[PAIRS_USED]):
+        state.befores[pairs[pair, KEY] >> 32] = state.afters[pairs[pair, KEY] & LOW_32] = NONE
+        pairs[pair, START] = used
+        used += pairs[pair, LENGTH]
+        pairs[pair, LENGTH] = 0
+    counters[POSITIONS_USED] = used
+    for event in range(events_used):
+        cell = state.events[event]
+        pair = pair_at[cell]
+        positions[pairs[pair, START] + pairs[pair, LENGTH]] = cell
+        pairs[pair, LENGTH] += 1
+    for pair in range(first_new, counters[PAIRS_USED]):
+        if pairs[pair, COUNT] >= min_count:
+            tie = np.int64(positions[pairs[pair, START]]) if counters[FIRST_SEEN] else pairs[pair, KEY]
+            push_entry(state.heap, counters[HEAP_SIZE], pairs[pair, COUNT], tie, pair)
+            counters[HEAP_SIZE] += 1
