@@ -191,7 +191,6 @@ def no_room(monkeypatch: pytest.MonkeyPatch, grown: list[int]) -> list[int]:
     def poison(state: MergeState) -> MergeState:
         if not JIT:
             state.positions[state.counters[layout.POSITIONS_USED] :] = POISON
-            state.events[:] = POISON
         return state
 
     def tighten(*arguments: Any) -> MergeState:

@@ -15,7 +15,7 @@ from tokenmill.errors import DataError
 from tokenmill.kernels import merge as kernel
 from tokenmill.kernels import merge_index as index
 from tokenmill.kernels import merge_state as layout
-from tokenmill.kernels.merge_state import Cells, MergeState
+from tokenmill.kernels.merge_state import MergeState
 
 RULES_PER_CALL = 256
 #: There is room for twice as many pairs at first.
@@ -80,41 +80,51 @@ def learn_merges(
             f"(together {MOST_CELLS - 1:,} can be); train on a part of the corpus"
         )
     possible = min(merges, int(words.symbols.size))
-    state = _index_pairs(_lay_out(words), alphabet + possible, forbidden)
+    state = _index_pairs(_append_words(words, forbidden), len(forbidden), alphabet + possible)
     state.counters[layout.TOKENS] = alphabet
     state.counters[layout.MIN_COUNT] = max(1, min_count)
     state.counters[layout.FIRST_SEEN] = ties == "first-seen"
-    index.place_first_pairs(state.cells.pair_at, state.pairs, state.positions, state.heap, state.counters)
+    index.place_first_pairs(state)
     rules = _run_loop(state, possible, on_merges)
     return MergeRules(rules[:, :2].astype(np.int32), rules[:, 2].copy(), alphabet, exhausted=len(rules) < merges)
 
 
-def _lay_out(words: WordSymbols) -> Cells:
-    size = words.symbols.size + words.starts.size
-    cells = Cells(*(np.empty(size, kind) for kind in (np.int32, np.int32, np.int32, np.int64)))
-    index.lay_out_words(words.symbols, words.starts, words.counts, cells)
+def _append_words(words: WordSymbols, others: Sequence[Sequence[int]]) -> WordSymbols:
+    """The words, and behind them others that count for nothing but are merged alike, so that they show what may not be made."""
+    if not others:
+        return words
+    symbols = np.array([symbol for word in others for symbol in word], np.int32)
+    ends = words.starts[-1] + np.cumsum([len(word) for word in others], dtype=np.int64)
+    return WordSymbols(
+        np.concatenate([words.symbols, symbols]),
+        np.concatenate([words.starts, ends]),
+        np.concatenate([words.counts, np.zeros(len(others), np.int64)]),
+    )
+
+
+def _lay_out(words: WordSymbols) -> np.ndarray:
+    """The words as cells."""
+    cells = np.empty((words.symbols.size + words.starts.size, 4), np.int32)
+    index.lay_out_words(words.symbols, words.starts, cells)
     return cells
 
 
-def _index_pairs(cells: Cells, tokens: int, forbidden: Sequence[Sequence[int]]) -> MergeState:
-    """The state before the first merge, its pairs numbered and counted."""
+def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
+    """The state before the first merge, its pairs numbered and counted; the last `forbidden` words may not become tokens."""
+    cells, first_forbidden = _lay_out(words), words.counts.size - forbidden
     capacity, used = FIRST_PAIRS, -1
     while used < 0:
         capacity *= 2
         pairs = np.empty((capacity, 4), np.int64)
-        used = index.count_first_pairs(cells, pairs, np.full(2 * capacity, layout.NONE, np.int32))
-    size = cells.symbols.size
+        used = index.count_first_pairs(cells, words.counts, pairs, np.full(2 * capacity, layout.NONE, np.int32))
     state = MergeState(
         cells=cells,
+        weights=words.counts,
         pairs=pairs,
         heap=np.empty((capacity, 3), np.int64),
-        positions=np.empty(3 * size, np.int32),
-        events=np.empty(2 * size, np.int32),
-        befores=np.full(tokens, layout.NONE, np.int32),
-        afters=np.full(tokens, layout.NONE, np.int32),
-        forbidden=np.array([symbol for symbols in forbidden for symbol in symbols], np.int32),
-        forbidden_starts=np.cumsum([0, *map(len, forbidden)], dtype=np.int64),
-        base_symbols=cells.symbols[: size if forbidden else 0].copy(),
+        positions=np.empty(3 * len(cells), np.int32),
+        mates=np.full((tokens, 2), layout.NONE, np.int32),
+        forbidden=words.starts[first_forbidden:-1] + np.arange(first_forbidden, words.counts.size) + 1,
         merges=np.empty((RULES_PER_CALL, 3), np.int64),
         counters=np.zeros(layout.COUNTERS, np.int64),
     )

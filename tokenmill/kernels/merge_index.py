@@ -1,11 +1,12 @@
-"""Before the first merge: words become cells, pairs of base symbols get their counts, positions and places in the heap."""
+"""Pairs that come up, before the first merge and in each: they are counted first, then placed, then offered for merging."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.hashing import mix
+from tokenmill.kernels.merge_heap import push_entry
 from tokenmill.kernels.merge_state import (
     BARRIER,
     COUNT,
@@ -15,42 +16,41 @@ from tokenmill.kernels.merge_state import (
     LENGTH,
     MIN_COUNT,
     NONE,
+    PAIR,
     PAIRS_USED,
     POSITIONS_USED,
+    SPAN,
     START,
-    push_entry,
+    SYMBOL,
+    WORD,
 )
 
 
-@njit(cache=True, nogil=True)
-def lay_out_words(symbols, starts, counts, cells):
-    """Copy words (`symbols[starts[w]:starts[w + 1]]`, count `counts[w]`) into cells, barriers around each."""
-    cell_symbols, spans, weights = cells.symbols, cells.spans, cells.weights
+@kernel
+def lay_out_words(symbols, starts, cells):
+    """Copy words (`symbols[starts[w]:starts[w + 1]]`) into cells, barriers around each."""
     cell = np.int64(0)
-    cell_symbols[cell], spans[cell] = BARRIER, 1
+    cells[cell, SYMBOL], cells[cell, SPAN], cells[cell, PAIR] = BARRIER, 1, NONE
     for word in range(starts.size - 1):
         for position in range(starts[word], starts[word + 1]):
             cell += 1
-            cell_symbols[cell], spans[cell], weights[cell] = symbols[position], 1, counts[word]
+            cells[cell, SYMBOL], cells[cell, SPAN], cells[cell, PAIR], cells[cell, WORD] = symbols[position], 1, NONE, word
         cell += 1
-        cell_symbols[cell], spans[cell] = BARRIER, 1
+        cells[cell, SYMBOL], cells[cell, SPAN], cells[cell, PAIR] = BARRIER, 1, NONE
 
 
-@njit(cache=True, nogil=True)
-def count_first_pairs(cells, pairs, slots):
+@kernel
+def count_first_pairs(cells, weights, pairs, slots):
     """Number the pairs of base symbols in order of their first cell, and count them. Returns how many there are.
 
     `slots`: int32[power of two], all NONE: a hash table of pairs by key. When `slots` is more than half full or `pairs` is full,
     the result is -1: call again with larger ones.
     """
-    symbols, pair_at, weights = cells.symbols, cells.pair_at, cells.weights
     mask, used = np.uint64(slots.size - 1), np.int64(0)
-    pair_at[symbols.size - 1] = NONE
-    for cell in range(symbols.size - 1):
-        pair_at[cell] = NONE
-        if symbols[cell] < 0 or symbols[cell + 1] < 0:
+    for cell in range(cells.shape[0] - 1):
+        if cells[cell, SYMBOL] < 0 or cells[cell + 1, SYMBOL] < 0:
             continue
-        key = np.int64(symbols[cell]) << 32 | np.int64(symbols[cell + 1])
+        key = np.int64(cells[cell, SYMBOL]) << 32 | np.int64(cells[cell + 1, SYMBOL])
         slot = mix(key) & mask
         while slots[slot] != NONE and pairs[slots[slot], KEY] != key:
             slot = (slot + np.uint64(1)) & mask
@@ -60,30 +60,45 @@ def count_first_pairs(cells, pairs, slots):
             slots[slot] = used
             pairs[used, KEY], pairs[used, COUNT], pairs[used, LENGTH] = key, 0, 0
             used += 1
-        pair = slots[slot]
-        pairs[pair, COUNT] += weights[cell]
+        pair = np.int64(slots[slot])
+        pairs[pair, COUNT] += weights[cells[cell, WORD]]
         pairs[pair, LENGTH] += 1
-        pair_at[cell] = pair
+        cells[cell, PAIR] = pair
     return used
 
 
-@njit(cache=True, nogil=True)
-def place_first_pairs(pair_at, pairs, positions, heap, counters):
-    """Write the slices of the pairs that `count_first_pairs` counted (`counters[PAIRS_USED]`), and put them into the heap."""
-    used = np.int64(0)
-    for pair in range(counters[PAIRS_USED]):
-        pairs[pair, START] = used
-        used += pairs[pair, LENGTH]
+@kernel
+def place_first_pairs(state):
+    """Write the slices of the pairs that `count_first_pairs` counted (`counters[PAIRS_USED]`), and offer them."""
+    cells, pairs, positions = state.cells, state.pairs, state.positions
+    open_slices(pairs, state.counters, np.int64(0))
+    for cell in range(cells.shape[0]):
+        if cells[cell, PAIR] != NONE:
+            append_cell(pairs, positions, np.int64(cells[cell, PAIR]), cell)
+    offer_pairs(pairs, positions, state.heap, state.counters, np.int64(0))
+
+
+@part
+def open_slices(pairs, counters, first):
+    """Reserve LENGTH positions for each pair from `first` on; LENGTH then counts those that are filled."""
+    for pair in range(first, counters[PAIRS_USED]):
+        pairs[pair, START] = counters[POSITIONS_USED]
+        counters[POSITIONS_USED] += pairs[pair, LENGTH]
         pairs[pair, LENGTH] = 0
-    counters[POSITIONS_USED] = used
-    for cell in range(pair_at.size):
-        pair = pair_at[cell]
-        if pair >= 0:
-            positions[pairs[pair, START] + pairs[pair, LENGTH]] = cell
-            pairs[pair, LENGTH] += 1
-    for pair in range(counters[PAIRS_USED]):
-        count = pairs[pair, COUNT]
-        if count >= counters[MIN_COUNT]:
-            tie = positions[pairs[pair, START]] if counters[FIRST_SEEN] else pairs[pair, KEY]
-            push_entry(heap, counters[HEAP_SIZE], count, tie, pair)
+
+
+@part
+def append_cell(pairs, positions, pair, cell):
+    """Add a cell to a pair's open slice."""
+    positions[pairs[pair, START] + pairs[pair, LENGTH]] = cell
+    pairs[pair, LENGTH] += 1
+
+
+@part
+def offer_pairs(pairs, positions, heap, counters, first):
+    """Put the pairs from `first` on into the heap."""
+    for pair in range(first, counters[PAIRS_USED]):
+        if pairs[pair, COUNT] >= counters[MIN_COUNT]:
+            tie = np.int64(positions[pairs[pair, START]]) if counters[FIRST_SEEN] else pairs[pair, KEY]
+            push_entry(heap, counters[HEAP_SIZE], pairs[pair, COUNT], tie, pair)
             counters[HEAP_SIZE] += 1
