@@ -13,20 +13,35 @@ from numba import njit
 
 from tokenmill.kernels.hashing import GOLDEN, HALF
 from tokenmill.kernels.intrinsics import borrow, copy_64_bytes, count_leading_zeros, count_trailing_zeros
-from tokenmill.kernels.tables import PAYLOAD, VALUE, WordTable, add_word, find_word, has_room
+from tokenmill.kernels.tables import (
+    FREE,
+    HIGH,
+    PAYLOAD,
+    STAGED,
+    VALUE,
+    WordTable,
+    add_word,
+    has_room,
+    probe_home,
+    search_word,
+    stage_keys,
+)
 
 UNKNOWN = -1
 EMPTY, INSIDE = -1, -2
 NO_RULE = np.int64(0x7FFFFFFFFFFFFFFF)
 LOW_32 = np.int64(0xFFFFFFFF)
+LOW_HALF = np.uint64(0xFFFFFFFF)
 ALL, ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(1)
 IDS_USED = 0
 #: Words of up to this many symbols are merged in place: below it, a search through all pairs beats a heap.
 SHORT_SYMBOLS = 64
 #: Longer words are merged afresh each time: they are rare, and would push others out of the cache.
 CACHED_BYTES = 256
-#: Ids that an entry of the cache holds itself, and how many are copied at once from where the others stand.
-INLINE_IDS, IDS_A_COPY = 2, 16
+#: Ids that an entry of the cache holds itself, and how far behind the last id the kernels may write in vain.
+INLINE_IDS, IDS_IN_VAIN = 4, 16
+INLINE_LIMIT = 1 << 28
+SIZE_SHIFT, FOURTH_MASK = np.uint64(60), np.uint64(INLINE_LIMIT - 1)
 
 
 class BpeTables(NamedTuple):
@@ -46,12 +61,17 @@ class BpeTables(NamedTuple):
 
 
 class EncodeCache(NamedTuple):
-    """Words that were encoded before. VALUE of an entry holds the ids themselves, low and high half, when they are one
-    or two, else their place in `ids`. PAYLOAD says how many they are."""
+    """Words that were encoded before.
+
+    An entry holds up to four ids below 2^28 itself: VALUE the first two, 32 bits each, PAYLOAD the third, the fourth in 28 bits, and
+    how many they are in the highest four bits. Of other words, those four bits are 0, PAYLOAD is the number of ids, and VALUE their
+    place in `ids`.
+    """
 
     table: WordTable
     ids: np.ndarray  # int32[m]
     ids_used: np.ndarray  # int64[1]
+    keys: np.ndarray  # uint64[STAGED, 4], scratch for looking up
     found: np.ndarray  # int64[SHORT_SYMBOLS], scratch for merging
 
 
@@ -287,26 +307,56 @@ def remember_word(cache, slot, text, start, end, ids, used, size):
     """Add a word and its ids, which are `ids[used : used + size]`, to the cache if there is room."""
     table, kept = cache.table, cache.ids
     place = cache.ids_used[IDS_USED]
-    if not has_room(table, end - start) or place + size + IDS_A_COPY > kept.size:
+    if not has_room(table, end - start) or place + size + IDS_IN_VAIN > kept.size:
         return
     add_word(table, slot, text, start, end)
-    table.entries[slot, PAYLOAD] = np.uint64(size)
-    if size <= INLINE_IDS:
-        table.entries[slot, VALUE] = np.uint64((np.int64(ids[used + size - 1]) & LOW_32) << 32 | (np.int64(ids[used]) & LOW_32))
+    inline = size <= INLINE_IDS
+    for offset in range(used, used + size):
+        inline &= 0 <= ids[offset] < INLINE_LIMIT
+    if inline:
+        write_inline_ids(table.entries, slot, ids, used, size)
         return
-    table.entries[slot, VALUE] = np.uint64(place)
+    table.entries[slot, VALUE], table.entries[slot, PAYLOAD] = np.uint64(place), np.uint64(size)
     for offset in range(size):
         kept[place + offset] = ids[used + offset]
     cache.ids_used[IDS_USED] = place + size
 
 
 @njit(cache=True, nogil=True)
+def write_inline_ids(entries, slot, ids, used, size):
+    """Put up to four ids into an entry."""
+    value, payload = np.uint64(ids[used]), np.uint64(size) << SIZE_SHIFT
+    if size > 1:
+        value |= np.uint64(ids[used + 1]) << HALF
+    if size > 2:
+        payload |= np.uint64(ids[used + 2])
+    if size > 3:
+        payload |= np.uint64(ids[used + 3]) << HALF
+    entries[slot, VALUE], entries[slot, PAYLOAD] = value, payload
+
+
+@njit(cache=True, nogil=True)
 def encode_new_word(tables, cache, slot, text, start, end, ids, used):
     """Encode a word that the cache does not hold, and let the cache have it; returns the new `used`."""
+    tables, cache, text, ids = borrow(tables), borrow(cache), borrow(text), borrow(ids)
     size = encode_word(tables, text, start, end, ids, used, cache.found)
     if end - start <= CACHED_BYTES:
         remember_word(cache, slot, text, start, end, ids, used, size)
     return used + size
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def write_four(ids, used, value, payload):
+    """Write the four ids of an entry, whether they count or not: no branch on what cannot be predicted."""
+    ids[used], ids[used + 1] = np.int32(value & LOW_HALF), np.int32(value >> HALF)
+    ids[used + 2], ids[used + 3] = np.int32(payload & LOW_HALF), np.int32(payload >> HALF & FOURTH_MASK)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def write_kept(kept, place, ids, used, size):
+    """Copy the many ids of a word from where they are kept, 16 at once."""
+    for offset in range(0, size, IDS_IN_VAIN):
+        copy_64_bytes(kept, place + offset, ids, used + offset)
 
 
 @njit(cache=True, nogil=True)
@@ -314,23 +364,30 @@ def encode_words(tables, cache, text, start, word_ends, words, ids, used):
     """Encode words that lie end to end in `text` from `start` on; returns how many `ids` stand then.
 
     `text`: uint8[n]; `word_ends`: int64[w]; `words`: the first of them, and the one to stop before; `ids`: int32[at least used +
-    bytes of the words + IDS_A_COPY].
+    bytes of the words + IDS_IN_VAIN].
     """
     tables, cache, text, word_ends, ids = borrow(tables), borrow(cache), borrow(text), borrow(word_ends), borrow(ids)
-    entries, arena, kept = cache.table.entries, cache.table.arena, cache.ids
-    for word in range(words[0], words[1]):
-        end = word_ends[word]
-        slot = find_word(entries, arena, text, start, end)
-        size, value = np.int64(entries[slot, PAYLOAD]), np.int64(entries[slot, VALUE])
-        if size > INLINE_IDS:
-            for offset in range(0, size, IDS_A_COPY):
-                copy_64_bytes(kept, value + offset, ids, used + offset)
-        else:  # both are written, one of them may not count: no branch on what cannot be predicted
-            ids[used], ids[used + 1] = np.int32(value & LOW_32), np.int32(value >> 32)
-            if size == 0:
+    entries, arena, kept, keys = cache.table.entries, cache.table.arena, cache.ids, cache.keys
+    for first in range(words[0], words[1], STAGED):
+        last = min(first + STAGED, words[1])
+        stage_keys(entries, text, start, word_ends, first, last, keys)
+        for word in range(first, last):
+            end = word_ends[word]
+            slot, known = probe_home(entries, keys, word - first)
+            if not known:
+                slot = search_word(entries, arena, text, start, end)
+                known = entries[slot, HIGH] != FREE
+            value, payload = entries[slot, VALUE], entries[slot, PAYLOAD]
+            size = np.int64(payload >> SIZE_SHIFT)
+            if known & (size > 0):
+                write_four(ids, used, value, payload)
+                used += size
+            elif known:
+                write_kept(kept, np.int64(value), ids, used, np.int64(payload))
+                used += np.int64(payload)
+            else:
                 used = encode_new_word(tables, cache, slot, text, start, end, ids, used)
-        used += size
-        start = end
+            start = end
     return used
 
 

@@ -17,13 +17,16 @@ from tokenmill.kernels.tables import (
     LOW,
     PAYLOAD,
     SHORT_BYTES,
+    STAGED,
     VALUE,
     add_word,
     copy_bytes,
     copy_word,
-    find_word,
     has_room,
     length_of_entry,
+    probe_home,
+    search_word,
+    stage_keys,
 )
 
 
@@ -37,28 +40,33 @@ class WordSums(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def count_words(table, text, starts_at, word_ends, first_word, ordinal):
+def count_words(table, keys, text, starts_at, word_ends, first_word, ordinal):
     """Count the words `first_word`, `first_word + 1`, ... of a block until the table is full.
 
-    Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w]. `ordinal` numbers word 0 of the block
+    `keys`: uint64[STAGED, 4], scratch. Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w]. `ordinal` numbers word 0 of the block
     within the split. Returns the first word that was not counted (w when all were).
     """
-    table, text, word_ends = borrow(table), borrow(text), borrow(word_ends)
+    table, keys, text, word_ends = borrow(table), borrow(keys), borrow(text), borrow(word_ends)
     start = starts_at if first_word == 0 else word_ends[first_word - 1]
-    entries, arena = table.entries, table.arena
-    for word in range(first_word, word_ends.size):
-        end = word_ends[word]
-        slot = find_word(entries, arena, text, start, end)
-        if entries[slot, HIGH] == FREE and not add_new_word(table, slot, text, start, end, ordinal + word):
-            return word
-        entries[slot, VALUE] += np.uint64(1)
-        start = end
+    entries = table.entries
+    for first in range(first_word, word_ends.size, STAGED):
+        last = min(first + STAGED, word_ends.size)
+        stage_keys(entries, text, start, word_ends, first, last, keys)
+        for word in range(first, last):
+            end = word_ends[word]
+            slot, known = probe_home(entries, keys, word - first)
+            if not known:
+                slot = search_word(entries, table.arena, text, start, end)
+                if entries[slot, HIGH] == FREE and not add_new_word(table, slot, text, start, end, ordinal + word):
+                    return word
+            entries[slot, VALUE] += np.uint64(1)
+            start = end
     return word_ends.size
 
 
 @njit(cache=True, nogil=True)
 def add_new_word(table, slot, text, start, end, ordinal):
-    """Take a word into the table with count 0; False when there is no room. (A call of its own keeps the loop above small.)"""
+    """Take a word into the table with count 0; False when there is no room."""
     if not has_room(table, end - start):
         return False
     add_word(table, slot, text, start, end)
@@ -133,7 +141,7 @@ def add_up_words(table, text, word_ends, counts, first_seen, sums):
     entries, arena, distinct, start = table.entries, table.arena, 0, 0
     for word in range(word_ends.size):
         end = word_ends[word]
-        slot = find_word(entries, arena, text, start, end)
+        slot = search_word(entries, arena, text, start, end)
         if entries[slot, HIGH] == FREE:
             add_word(table, slot, text, start, end)
             entries[slot, VALUE] = np.uint64(distinct)

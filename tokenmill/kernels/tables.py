@@ -7,7 +7,7 @@ Open addressing; an entry is 32 bytes, half a cache line, key and value together
     PAYLOAD     64 bits for the user
     VALUE       64 bits for the user
 
-An entry is free while HIGH is 0. The table never grows: when it is full its user empties it (counting) or stops adding (the
+An entry is free while HIGH is 0. The search for a word begins with the two entries of one cache line. The table never grows by itself: when it is full its user empties it (counting) or stops adding (the
 cache).
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from tokenmill.kernels.hashing import combine, mix
-from tokenmill.kernels.intrinsics import load_u64
+from tokenmill.kernels.intrinsics import borrow, load_u64, prefetch_row
 
 LOW, HIGH, PAYLOAD, VALUE = 0, 1, 2, 3
 FREE = np.uint64(0)
@@ -38,6 +38,9 @@ HIGH_MASKS = np.array([(1 << 8 * max(length - 8, 0)) - 1 for length in range(KEY
 LENGTH_MARKS = np.array([length << 56 for length in range(KEY_BYTES)], np.uint64)
 LOW_FACTOR, HIGH_FACTOR, HALF = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(32)
 ENTRIES_USED, ARENA_USED = 0, 1
+#: Columns of the keys of words that are looked up together, and how many those are.
+KEY_LOW, KEY_HIGH, KEY_HOME = 0, 1, 2
+STAGED = 64
 CACHE_LINE_BYTES = 64
 
 
@@ -50,12 +53,24 @@ class WordTable(NamedTuple):
 
 
 def allocate_table(words: int, arena_bytes: int) -> WordTable:
-    """A table for up to `words` words (it is kept half empty), aligned to cache lines."""
-    capacity = power_of_two(2 * words)
+    """A table for at least `words` words (a quarter of it stays empty), aligned to cache lines."""
+    capacity = power_of_two(4 * words // 3 + 1)
     room = np.zeros(capacity * 4 + CACHE_LINE_BYTES // 8, np.uint64)
     skip = (-room.ctypes.data % CACHE_LINE_BYTES) // 8
     entries = room[skip : skip + capacity * 4].reshape(capacity, 4)
     return WordTable(entries=entries, arena=np.empty(arena_bytes, np.uint8), fill=np.zeros(2, np.int64))
+
+
+def most_words(table: WordTable) -> int:
+    """How many words a table takes: a quarter of its entries stays empty."""
+    return 3 * table.entries.shape[0] // 4
+
+
+def grow_table(table: WordTable, words: int) -> WordTable:
+    """A larger table for at least `words` words with what this one holds; the arena is the same."""
+    grown = allocate_table(words, 0)._replace(arena=table.arena, fill=table.fill)
+    move_entries(table.entries, grown.entries)
+    return grown
 
 
 def power_of_two(least: int) -> int:
@@ -103,38 +118,45 @@ def key_of_word(text, start, end):
 
 
 @njit(cache=True, nogil=True)
-def guess_entry(entries, text, start, end):
-    """The entry where the search for a word begins, and whether it holds the word."""
-    low, high = key_of_word(text, start, end)
-    slot = spread_key(low, high) & np.uint64(entries.shape[0] - 1)
-    return slot, (entries[slot, LOW] == low) & (entries[slot, HIGH] == high)
-
-
-@njit(cache=True, nogil=True)
-def spread_key(low, high):
-    """Where the search for a key begins, before the mask of the table."""
+def home_of_key(entries, low, high):
+    """Where the search for a key begins: an even entry, the first of a cache line."""
     key = (low * LOW_FACTOR) ^ (high * HIGH_FACTOR)
-    return (key ^ (key >> HALF)) * LOW_FACTOR >> HALF
+    return ((key ^ (key >> HALF)) * LOW_FACTOR >> HALF) & np.uint64(entries.shape[0] - 2)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def find_word(entries, arena, text, start, end):
-    """The entry that holds a word of at least one byte, or the free entry where it belongs.
+def stage_keys(entries, text, start, word_ends, first, last, keys):
+    """Write LOW, HIGH and the home of the keys of some words to `keys` (uint64[STAGED, 4]), and ask for their cache lines.
 
-    98 of 100 words stand where the search begins. The arrays must be borrowed: 6 ns a word instead of 37.
+    What is found is then there when it is compared: a wrong guess of the processor costs 8 ns instead of a memory access (1.5 to
+    2 ns a word less, on average).
     """
-    slot, known = guess_entry(entries, text, start, end)
-    if known:
-        return slot
-    return search_word(entries, arena, text, start, end)
+    for word in range(first, last):
+        end = word_ends[word]
+        low, high = key_of_word(text, start, end)
+        home = home_of_key(entries, low, high)
+        prefetch_row(entries, home)
+        place = word - first
+        keys[place, KEY_LOW], keys[place, KEY_HIGH], keys[place, KEY_HOME] = low, high, home
+        start = end
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def probe_home(entries, keys, place):
+    """The entry in the home of a staged key that holds it, and whether there is one; both entries are compared, without a branch."""
+    low, high, home = keys[place, KEY_LOW], keys[place, KEY_HIGH], keys[place, KEY_HOME]
+    second = home + np.uint64(1)
+    in_first = (entries[home, LOW] == low) & (entries[home, HIGH] == high)
+    in_second = (entries[second, LOW] == low) & (entries[second, HIGH] == high)
+    return home + np.uint64(in_second), in_first | in_second
 
 
 @njit(cache=True, nogil=True)
 def search_word(entries, arena, text, start, end):
-    """`find_word`, whatever the word, from the beginning of the search on."""
+    """The entry that holds a word of at least one byte, or the free entry where it belongs."""
+    entries, arena, text = borrow(entries), borrow(arena), borrow(text)
     low, high = key_of_any_word(text, start, end)
-    mask = np.uint64(entries.shape[0] - 1)
-    slot = spread_key(low, high) & mask
+    slot = home_of_key(entries, low, high)
     while entries[slot, HIGH] != FREE:
         kept = entries[slot, HIGH]
         if entries[slot, LOW] == low:
@@ -142,8 +164,22 @@ def search_word(entries, arena, text, start, end):
                 break
             if kept >= LONG and high == LONG and same_bytes(arena, np.int64(kept & PLACE_MASK), text, start, end):
                 break
-        slot = (slot + np.uint64(1)) & mask
+        slot = (slot + np.uint64(1)) & np.uint64(entries.shape[0] - 1)
     return slot
+
+
+@njit(cache=True, nogil=True)
+def move_entries(entries, target):
+    """Put all entries into the empty entries of a larger table with the same arena."""
+    for slot in range(entries.shape[0]):
+        low, high = entries[slot, LOW], entries[slot, HIGH]
+        if high == FREE:
+            continue
+        free = home_of_key(target, low, min(high, LONG))
+        while target[free, HIGH] != FREE:
+            free = (free + np.uint64(1)) & np.uint64(target.shape[0] - 1)
+        for column in range(4):
+            target[free, column] = entries[slot, column]
 
 
 @njit(cache=True, nogil=True)
@@ -152,9 +188,11 @@ def key_of_any_word(text, start, end):
     length = end - start
     if length > SHORT_BYTES:
         return hash_word(text, start, end), LONG
-    low, high = load_up_to_8(text, start, min(length, 8)), LENGTH_MARKS[length]
-    if length > 8:
-        high |= load_up_to_8(text, start + 8, length - 8)
+    low, high = key_of_word(text, start, end)
+    if high == NO_KEY:
+        low, high = load_up_to_8(text, start, min(length, 8)), LENGTH_MARKS[length]
+        if length > 8:
+            high |= load_up_to_8(text, start + 8, length - 8)
     return low, high
 
 
@@ -186,7 +224,7 @@ def same_bytes(arena, place, text, start, end):
 @njit(cache=True, nogil=True)
 def has_room(table, length):
     """Can a new word of this many bytes be added?"""
-    if 2 * (table.fill[ENTRIES_USED] + 1) > table.entries.shape[0]:
+    if 4 * (table.fill[ENTRIES_USED] + 1) > 3 * table.entries.shape[0]:
         return False
     return length <= SHORT_BYTES or table.fill[ARENA_USED] + LENGTH_BYTES + length <= table.arena.size
 
