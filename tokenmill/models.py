@@ -86,7 +86,8 @@ class BpeModel:
         ordinary = {token: token_id for token, token_id in self.vocab.items() if token not in specials}
         byte_ids, character_ids = self.alphabet.lookup_tables(ordinary)
         unknown = bpe.UNKNOWN if self.unk_token is None else self.vocab[self.unk_token]
-        return bpe.BpeTables(byte_ids, character_ids, self._build_rules(), np.int64(unknown))
+        rules = self._build_rules()
+        return bpe.BpeTables(byte_ids, character_ids, rules, bpe.list_byte_rules(rules, byte_ids), np.int64(unknown))
 
     def _build_rules(self) -> np.ndarray:
         ids = self.vocab

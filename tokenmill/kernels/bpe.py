@@ -11,18 +11,37 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from tokenmill.kernels.hashing import mix
-from tokenmill.kernels.tables import PAYLOAD_SHIFT, TAG, VALUE, WordTable, add_word, find_word, has_room, key_of_word
+from tokenmill.kernels.hashing import GOLDEN, HALF
+from tokenmill.kernels.intrinsics import borrow, copy_64_bytes, count_leading_zeros, count_trailing_zeros
+from tokenmill.kernels.tables import (
+    FREE,
+    HIGH,
+    PAYLOAD,
+    STAGED,
+    VALUE,
+    WordTable,
+    add_word,
+    has_room,
+    probe_home,
+    search_word,
+    stage_keys,
+)
 
 UNKNOWN = -1
 EMPTY, INSIDE = -1, -2
 NO_RULE = np.int64(0x7FFFFFFFFFFFFFFF)
 LOW_32 = np.int64(0xFFFFFFFF)
+LOW_HALF = np.uint64(0xFFFFFFFF)
+ALL, ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(1)
 IDS_USED = 0
-#: Words of up to this many symbols are merged in place: below it, a linear search for the best pair beats a heap.
-SHORT_SYMBOLS = 48
+#: Words of up to this many symbols are merged in place: below it, a search through all pairs beats a heap.
+SHORT_SYMBOLS = 64
 #: Longer words are merged afresh each time: they are rare, and would push others out of the cache.
 CACHED_BYTES = 256
+#: Ids that an entry of the cache holds itself, and how far behind the last id the kernels may write in vain.
+INLINE_IDS, IDS_IN_VAIN = 4, 16
+INLINE_LIMIT = 1 << 28
+SIZE_SHIFT, FOURTH_MASK = np.uint64(60), np.uint64(INLINE_LIMIT - 1)
 
 
 class BpeTables(NamedTuple):
@@ -30,22 +49,30 @@ class BpeTables(NamedTuple):
 
     `byte_ids`: int32[256], the id of each byte (a byte model), or empty; `character_ids`: int32[0x110000], the id of each code
     point or UNKNOWN (a character model), or empty. `rules`: int64[power of two, 2], open addressing: key (left id << 32 | right
-    id), and rank << 32 | product id. `unknown`: the id of the unk token, or UNKNOWN.
+    id), and rank << 32 | product id. `byte_rules`: int64[65536], the rule of two bytes, the first one in the higher half, or
+    NO_RULE (a byte model), or empty. `unknown`: the id of the unk token, or UNKNOWN.
     """
 
     byte_ids: np.ndarray
     character_ids: np.ndarray
     rules: np.ndarray
+    byte_rules: np.ndarray
     unknown: np.int64
 
 
 class EncodeCache(NamedTuple):
-    """Words that were encoded before. VALUE of an entry holds the ids themselves, low and high half, when they are one
-    or two, else their place in `ids`. TAG's payload says how many they are."""
+    """Words that were encoded before.
+
+    An entry holds up to four ids below 2^28 itself: VALUE the first two, 32 bits each, PAYLOAD the third, the fourth in 28 bits, and
+    how many they are in the highest four bits. Of other words, those four bits are 0, PAYLOAD is the number of ids, and VALUE their
+    place in `ids`.
+    """
 
     table: WordTable
     ids: np.ndarray  # int32[m]
     ids_used: np.ndarray  # int64[1]
+    keys: np.ndarray  # uint64[STAGED, 4], scratch for looking up
+    found: np.ndarray  # int64[SHORT_SYMBOLS], scratch for merging
 
 
 @njit(cache=True, nogil=True)
@@ -61,7 +88,7 @@ def add_rules(rules, lefts, rights, products):
 def find_rule(rules, key):
     """The entry of a pair, or the free entry where it belongs."""
     mask = np.uint64(rules.shape[0] - 1)
-    slot = mix(key) & mask
+    slot = (np.uint64(key) * GOLDEN >> HALF) & mask
     while rules[slot, 0] != key and rules[slot, 0] != EMPTY:
         slot = (slot + np.uint64(1)) & mask
     return slot
@@ -75,6 +102,17 @@ def rule_of(rules, left, right):
     key = np.int64(left) << 32 | np.int64(right)
     slot = find_rule(rules, key)
     return rules[slot, 1] if rules[slot, 0] == key else NO_RULE
+
+
+@njit(cache=True, nogil=True)
+def list_byte_rules(rules, byte_ids):
+    """`byte_rules` of `BpeTables`: the first pairs of a word are read from it, without a search (9 of 20 look-ups of a word)."""
+    count = byte_ids.size
+    byte_rules = np.empty(count * count, np.int64)
+    for left in range(count):
+        for right in range(count):
+            byte_rules[left * count + right] = rule_of(rules, byte_ids[left], byte_ids[right])
+    return byte_rules
 
 
 # --- words to base symbols ------------------------------------------------------------------------------------------------
@@ -102,18 +140,18 @@ def code_point_at(text, position, length):
 
 
 @njit(cache=True, nogil=True)
-def look_up_symbols(tables, text, start, end, symbols):
-    """Write the base symbols of a word into `symbols` (one an unknown character); returns how many."""
+def look_up_symbols(tables, text, start, end, symbols, first):
+    """Write the base symbols of a word into `symbols[first:]` (one an unknown character); returns how many."""
     if tables.byte_ids.size:
         for position in range(start, end):
-            symbols[position - start] = tables.byte_ids[text[position]]
+            symbols[first + position - start] = tables.byte_ids[text[position]]
         return end - start
-    size, position = 0, start
+    size, position = np.int64(0), start
     while position < end:
         length = min(sequence_length(text[position]), end - position)
         code_point = code_point_at(text, position, length)
         symbol = tables.character_ids[code_point] if code_point < tables.character_ids.size else np.int32(UNKNOWN)
-        symbols[size] = tables.unknown if symbol == UNKNOWN else symbol
+        symbols[first + size] = tables.unknown if symbol == UNKNOWN else symbol
         size += 1
         position += length
     return size
@@ -123,27 +161,42 @@ def look_up_symbols(tables, text, start, end, symbols):
 
 
 @njit(cache=True, nogil=True)
-def merge_short(rules, symbols, size, found):
-    """Merge `symbols[:size]` in place; returns the new size. `found` is room for one rule a symbol."""
-    for position in range(size - 1):
-        found[position] = rule_of(rules, symbols[position], symbols[position + 1])
-    while size > 1:
-        best = 0
-        for position in range(1, size - 1):
-            if found[position] < found[best]:
-                best = position
-        if found[best] == NO_RULE:
+def merge_short(rules, symbols, first, size, found):
+    """Merge `symbols[first : first + size]` (at most 64) in place; returns the new size.
+
+    `found[i]` is the rule of symbols i and i + 1, NO_RULE for the last. A symbol that became a part of the one before it is no longer
+    `alive`: nothing is moved before the end.
+    """
+    alive = ALL >> np.uint64(64 - size)
+    while True:
+        best, rule = np.int64(0), found[0]
+        for place in range(1, size):
+            if found[place] < rule:
+                best, rule = place, found[place]
+        if rule == NO_RULE:
             break
-        symbols[best] = found[best] & LOW_32
-        size -= 1
-        for position in range(best + 1, size):
-            symbols[position] = symbols[position + 1]
-        for position in range(best + 1, size - 1):
-            found[position] = found[position + 1]
-        if best + 1 < size:
-            found[best] = rule_of(rules, symbols[best], symbols[best + 1])
-        if best > 0:
-            found[best - 1] = rule_of(rules, symbols[best - 1], symbols[best])
+        symbol = np.int32(rule & LOW_32)
+        symbols[first + best] = symbol
+        place = best + 1 + count_trailing_zeros(alive >> np.uint64(best) >> ONE)
+        alive &= ~(ONE << np.uint64(place))
+        found[place] = found[best] = NO_RULE
+        behind, before = alive >> np.uint64(place), alive & ((ONE << np.uint64(best)) - ONE)
+        if behind:
+            found[best] = rule_of(rules, symbol, symbols[first + place + count_trailing_zeros(behind)])
+        if before:
+            place = 63 - count_leading_zeros(before)
+            found[place] = rule_of(rules, symbols[first + place], symbol)
+    return keep_alive(symbols, first, alive)
+
+
+@njit(cache=True, nogil=True)
+def keep_alive(symbols, first, alive):
+    """Move the symbols that are left to the front; returns how many there are."""
+    size = np.int64(0)
+    while alive:
+        symbols[first + size] = symbols[first + count_trailing_zeros(alive)]
+        alive &= alive - ONE
+        size += 1
     return size
 
 
@@ -230,65 +283,111 @@ def entry_before(heap, entry, rule, place):
 
 
 @njit(cache=True, nogil=True)
-def encode_word(tables, text, start, end, ids, used):
-    """Encode one word without the cache into `ids[used:]` (room for one id a byte); returns the new `used`."""
-    symbols = ids[used:]
-    size = look_up_symbols(tables, text, start, end, symbols)
-    if size <= SHORT_SYMBOLS:
-        return used + merge_short(tables.rules, symbols, size, np.empty(SHORT_SYMBOLS, np.int64))
-    return used + merge_long(tables.rules, symbols, size)
+def encode_word(tables, text, start, end, ids, used, found):
+    """Encode one word without the cache into `ids[used:]` (room for one id a byte); returns how many ids it has."""
+    rules, byte_rules, size = tables.rules, tables.byte_rules, end - start
+    if byte_rules.size and size <= SHORT_SYMBOLS:
+        byte_ids = tables.byte_ids
+        for place in range(size - 1):
+            ids[used + place] = byte_ids[text[start + place]]
+            found[place] = byte_rules[np.int64(text[start + place]) << 8 | np.int64(text[start + place + 1])]
+        ids[used + size - 1] = byte_ids[text[end - 1]]
+    else:
+        size = look_up_symbols(tables, text, start, end, ids, used)
+        if size > SHORT_SYMBOLS:
+            return merge_long(rules, ids[used : used + size], size)
+        for place in range(size - 1):
+            found[place] = rule_of(rules, ids[used + place], ids[used + place + 1])
+    found[size - 1] = NO_RULE
+    return merge_short(rules, ids, used, size, found)
 
 
 @njit(cache=True, nogil=True)
-def remember_word(cache, slot, key, text, start, end, ids):
-    """Add a word and its `ids` to the cache if there is room."""
-    table = cache.table
+def remember_word(cache, slot, text, start, end, ids, used, size):
+    """Add a word and its ids, which are `ids[used : used + size]`, to the cache if there is room."""
+    table, kept = cache.table, cache.ids
     place = cache.ids_used[IDS_USED]
-    if not has_room(table, end - start) or place + ids.size > cache.ids.size:
+    if not has_room(table, end - start) or place + size + IDS_IN_VAIN > kept.size:
         return
-    add_word(table, slot, key, text, start, end)
-    table.entries[slot, TAG] |= np.uint64(ids.size) << PAYLOAD_SHIFT
-    if ids.size <= 2:
-        table.entries[slot, VALUE] = np.uint64((np.int64(ids[-1]) & LOW_32) << 32 | (np.int64(ids[0]) & LOW_32))
+    add_word(table, slot, text, start, end)
+    inline = size <= INLINE_IDS
+    for offset in range(used, used + size):
+        inline &= 0 <= ids[offset] < INLINE_LIMIT
+    if inline:
+        write_inline_ids(table.entries, slot, ids, used, size)
         return
-    table.entries[slot, VALUE] = np.uint64(place)
-    for position in range(ids.size):
-        cache.ids[place + position] = ids[position]
-    cache.ids_used[IDS_USED] = place + ids.size
+    table.entries[slot, VALUE], table.entries[slot, PAYLOAD] = np.uint64(place), np.uint64(size)
+    for offset in range(size):
+        kept[place + offset] = ids[used + offset]
+    cache.ids_used[IDS_USED] = place + size
 
 
 @njit(cache=True, nogil=True)
-def encode_words(tables, cache, text, starts_at, word_ends, ids, used):
-    """Encode words that lie end to end in `text` from `starts_at` on; returns how many `ids` stand then.
-
-    `text`: uint8[n]; `word_ends`: int64[w]; `ids`: int32[at least used + bytes of the words + 1].
-    """
-    entries, arena, kept, start = cache.table.entries, cache.table.arena, cache.ids, starts_at
-    for word in range(word_ends.size):
-        end = word_ends[word]
-        key = key_of_word(text, start, end)
-        slot = find_word(entries, arena, key, text, start, end)
-        size, value = np.int64(entries[slot, TAG] >> PAYLOAD_SHIFT), np.int64(entries[slot, VALUE])
-        if size > 2:
-            for position in range(size):
-                ids[used + position] = kept[value + position]
-            used += size
-        elif size > 0:  # both are written, one of them may not count: no branch on what cannot be predicted
-            ids[used], ids[used + 1] = np.int32(value & LOW_32), np.int32(value >> 32)
-            used += size
-        else:
-            used = encode_new_word(tables, cache, slot, key, text, start, end, ids, used)
-        start = end
-    return used
+def write_inline_ids(entries, slot, ids, used, size):
+    """Put up to four ids into an entry."""
+    value, payload = np.uint64(ids[used]), np.uint64(size) << SIZE_SHIFT
+    if size > 1:
+        value |= np.uint64(ids[used + 1]) << HALF
+    if size > 2:
+        payload |= np.uint64(ids[used + 2])
+    if size > 3:
+        payload |= np.uint64(ids[used + 3]) << HALF
+    entries[slot, VALUE], entries[slot, PAYLOAD] = value, payload
 
 
 @njit(cache=True, nogil=True)
-def encode_new_word(tables, cache, slot, key, text, start, end, ids, used):
+def encode_new_word(tables, cache, slot, text, start, end, ids, used):
     """Encode a word that the cache does not hold, and let the cache have it; returns the new `used`."""
-    before = used
-    used = encode_word(tables, text, start, end, ids, used)
+    tables, cache, text, ids = borrow(tables), borrow(cache), borrow(text), borrow(ids)
+    size = encode_word(tables, text, start, end, ids, used, cache.found)
     if end - start <= CACHED_BYTES:
-        remember_word(cache, slot, key, text, start, end, ids[before:used])
+        remember_word(cache, slot, text, start, end, ids, used, size)
+    return used + size
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def write_four(ids, used, value, payload):
+    """Write the four ids of an entry, whether they count or not: no branch on what cannot be predicted."""
+    ids[used], ids[used + 1] = np.int32(value & LOW_HALF), np.int32(value >> HALF)
+    ids[used + 2], ids[used + 3] = np.int32(payload & LOW_HALF), np.int32(payload >> HALF & FOURTH_MASK)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def write_kept(kept, place, ids, used, size):
+    """Copy the many ids of a word from where they are kept, 16 at once."""
+    for offset in range(0, size, IDS_IN_VAIN):
+        copy_64_bytes(kept, place + offset, ids, used + offset)
+
+
+@njit(cache=True, nogil=True)
+def encode_words(tables, cache, text, start, word_ends, words, ids, used):
+    """Encode words that lie end to end in `text` from `start` on; returns how many `ids` stand then.
+
+    `text`: uint8[n]; `word_ends`: int64[w]; `words`: the first of them, and the one to stop before; `ids`: int32[at least used +
+    bytes of the words + IDS_IN_VAIN].
+    """
+    tables, cache, text, word_ends, ids = borrow(tables), borrow(cache), borrow(text), borrow(word_ends), borrow(ids)
+    entries, arena, kept, keys = cache.table.entries, cache.table.arena, cache.ids, cache.keys
+    for first in range(words[0], words[1], STAGED):
+        last = min(first + STAGED, words[1])
+        stage_keys(entries, text, start, word_ends, first, last, keys)
+        for word in range(first, last):
+            end = word_ends[word]
+            slot, known = probe_home(entries, keys, word - first)
+            if not known:
+                slot = search_word(entries, arena, text, start, end)
+                known = entries[slot, HIGH] != FREE
+            value, payload = entries[slot, VALUE], entries[slot, PAYLOAD]
+            size = np.int64(payload >> SIZE_SHIFT)
+            if known & (size > 0):
+                write_four(ids, used, value, payload)
+                used += size
+            elif known:
+                write_kept(kept, np.int64(value), ids, used, np.int64(payload))
+                used += np.int64(payload)
+            else:
+                used = encode_new_word(tables, cache, slot, text, start, end, ids, used)
+            start = end
     return used
 
 
@@ -298,12 +397,11 @@ def encode_block(tables, cache, text, starts_at, word_ends, doc_words, ids, used
 
     `doc_words`: int64[k], at which word of the block each of them ends. Returns how many `ids` stand then.
     """
-    word = 0
+    word, start = np.int64(0), np.int64(starts_at)
     for document in range(doc_words.size):
         stop = doc_words[document]
-        start = starts_at if word == 0 else word_ends[word - 1]
-        used = encode_words(tables, cache, text, start, word_ends[word:stop], ids, used)
+        used = encode_words(tables, cache, text, start, word_ends, (word, stop), ids, used)
         doc_ids[document] = used
+        start = word_ends[stop - 1] if stop > 0 else start
         word = stop
-    start = starts_at if word == 0 else word_ends[word - 1]
-    return encode_words(tables, cache, text, start, word_ends[word:], ids, used)
+    return encode_words(tables, cache, text, start, word_ends, (word, np.int64(word_ends.size)), ids, used)
