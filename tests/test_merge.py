@@ -168,6 +168,7 @@ def test_no_words_give_no_rules() -> None:
 @pytest.mark.parametrize("ties", TIES)
 def test_the_arrays_grow_and_the_rules_stay(ties: str, grown: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge_loop, "FIRST_PAIRS", 1 << 8)
+    monkeypatch.setattr(merge_loop, "CELLS_PER_PAIR", 1 << 20)
     words = random_words("abcdefghij", 8000)
     rules = learn(words, ties=ties, merges=400)
     assert grown == [1 << 9, 1 << 10, 1 << 11, 1 << 12]
@@ -180,6 +181,7 @@ def test_more_first_pairs_than_there_is_room_for(ties: str, monkeypatch: pytest.
     words = random_words("".join(chr(0x4E00 + letter) for letter in range(90)), 5000)
     assert len(reference.count_pairs([words[0][0]], [1])) > 1 << 11
     monkeypatch.setattr(merge_loop, "FIRST_PAIRS", 1 << 8)
+    monkeypatch.setattr(merge_loop, "CELLS_PER_PAIR", 1 << 20)
     assert learn(words, ties=ties, merges=60) == reference.train_bpe(words, 60, ties=ties)
 
 

@@ -18,8 +18,9 @@ from tokenmill.kernels import merge_state as layout
 from tokenmill.kernels.merge_state import MergeState
 
 RULES_PER_CALL = 256
-#: There is room for twice as many pairs at first.
+#: There is room for twice as many pairs at first, or for one pair for so many cells: memory that is not used costs nothing.
 FIRST_PAIRS = 1 << 14
+CELLS_PER_PAIR = 8
 #: Positions and pairs, up to three for each cell, are numbered in 32 bits.
 MOST_CELLS = (1 << 31) // 3
 
@@ -84,7 +85,7 @@ def learn_merges(
     state.counters[layout.TOKENS] = alphabet
     state.counters[layout.MIN_COUNT] = max(1, min_count)
     state.counters[layout.FIRST_SEEN] = ties == "first-seen"
-    index.place_first_pairs(state)
+    index.place_first_pairs(state.cells, state.pairs, state.positions, state.counters)
     rules = _run_loop(state, possible, on_merges)
     return MergeRules(rules[:, :2].astype(np.int32), rules[:, 2].copy(), alphabet, exhausted=len(rules) < merges)
 
@@ -112,18 +113,19 @@ def _lay_out(words: WordSymbols) -> np.ndarray:
 def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
     """The state before the first merge, its pairs numbered and counted; the last `forbidden` words may not become tokens."""
     cells, first_forbidden = _lay_out(words), words.counts.size - forbidden
-    capacity, used = FIRST_PAIRS, -1
+    room, used = FIRST_PAIRS, -1
     while used < 0:
-        capacity *= 2
-        pairs = np.empty((capacity, 4), np.int64)
-        used = index.count_first_pairs(cells, words.counts, pairs, np.full(2 * capacity, layout.NONE, np.int32))
+        room *= 2
+        pairs = np.empty((max(room, len(cells) // CELLS_PER_PAIR), 4), np.int64)
+        used = index.count_first_pairs(cells, words.counts, pairs, np.full(2 * room, layout.NONE, np.int32))
     state = MergeState(
         cells=cells,
         weights=words.counts,
         pairs=pairs,
-        heap=np.empty((capacity, 3), np.int64),
-        positions=np.empty(3 * len(cells), np.int32),
+        heap=np.empty((len(pairs), 3), np.int64),
+        positions=np.empty(3 * len(cells) + layout.AHEAD, np.int32),
         mates=np.full((tokens, 2), layout.NONE, np.int32),
+        events=np.empty((2 * int(pairs[:used, layout.LENGTH].max(initial=0)), 2), np.int32),
         forbidden=words.starts[first_forbidden:-1] + np.arange(first_forbidden, words.counts.size) + 1,
         merges=np.empty((RULES_PER_CALL, 3), np.int64),
         counters=np.zeros(layout.COUNTERS, np.int64),
@@ -150,7 +152,7 @@ def _run_loop(state: MergeState, merges: int, on_merges: OnMerges | None) -> np.
 
 def _grow(state: MergeState) -> MergeState:
     """The state with twice the room for pairs."""
-    used = int(state.counters[layout.PAIRS_USED])
+    used, waiting = int(state.counters[layout.PAIRS_USED]), int(state.counters[layout.HEAP_SIZE])
     pairs, heap = (np.empty((2 * len(array), array.shape[1]), np.int64) for array in (state.pairs, state.heap))
-    pairs[:used], heap[:used] = state.pairs[:used], state.heap[:used]
+    pairs[:used], heap[:waiting] = state.pairs[:used], state.heap[:waiting]
     return state._replace(pairs=pairs, heap=heap)

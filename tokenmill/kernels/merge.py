@@ -4,7 +4,8 @@ A merge walks the cells of one pair, left to right, and makes a new symbol of ea
 pairs that come up are new, and each is found by the other symbol alone: no hash table. The pairs that give way are known by their
 cells. Counts stay what recounting would give, overlaps included. What is lazy: a slice may hold cells where its pair no longer
 stands (the cell tells); a heap entry may promise a higher count or an earlier place than its pair still has, and is corrected
-when it comes to the top. A pair's count only falls after it has come up, so nothing ever has to move up in the heap.
+when it comes to the top. A pair's count only falls after it has come up, so nothing ever has to move up in the heap. The heap
+holds the pairs that reach a threshold, and few pairs ever do; when it is empty, the threshold falls to half the highest count.
 
 The arrays are explained in `tokenmill.kernels.merge_state`.
 """
@@ -14,13 +15,17 @@ from __future__ import annotations
 import numpy as np
 
 from tokenmill.kernels.compiling import kernel, part
-from tokenmill.kernels.merge_heap import replace_top
-from tokenmill.kernels.merge_index import append_cell, offer_pairs, open_slices
+from tokenmill.kernels.intrinsics import borrow, prefetch_row
+from tokenmill.kernels.merge_heap import push_entry, replace_top
+from tokenmill.kernels.merge_index import open_slices
 from tokenmill.kernels.merge_state import (
     AFTER,
+    AHEAD,
     BARRIER,
     BEFORE,
     COUNT,
+    EVENT_CELL,
+    EVENT_PAIR,
     FIRST_SEEN,
     HEAP_COUNT,
     HEAP_PAIR,
@@ -36,6 +41,7 @@ from tokenmill.kernels.merge_state import (
     SPAN,
     START,
     SYMBOL,
+    THRESHOLD,
     TOKENS,
     WORD,
 )
@@ -50,7 +56,7 @@ def merge_pairs(state, limit):
 
     Returns (status, rules made by this call); PAUSED says that all of them are made.
     """
-    cells, weights, pairs, heap, positions, mates, forbidden, merges, counters = state
+    cells, weights, pairs, heap, positions, mates, events, forbidden, merges, counters = borrow(state)
     made = np.int64(0)
     while made < limit:
         pair = find_best_pair(cells, pairs, heap, positions, counters)
@@ -60,15 +66,17 @@ def merge_pairs(state, limit):
             return NEEDS_ROOM, made
         drop_top(heap, counters)
         if is_forbidden(cells, forbidden, pair):
+            pairs[pair, COUNT] = 0
             continue
         key = pairs[pair, KEY]
         merges[made, 0], merges[made, 1], merges[made, 2] = key >> 32, key & LOW_32, pairs[pair, COUNT]
         made += 1
+        pairs[pair, COUNT] = 0
         first_new = counters[PAIRS_USED]
-        replace_pair(cells, weights, pairs, positions, mates, counters, pair)
+        events_used = replace_pair(cells, weights, pairs, positions, mates, events, counters, pair)
         open_slices(pairs, counters, first_new)
-        place_new_pairs(cells, pairs, positions, counters[TOKENS], pair)
-        offer_pairs(pairs, positions, heap, counters, first_new)
+        place_new_pairs(pairs, positions, events, events_used)
+        offer_pairs(cells, pairs, heap, positions, counters, first_new)
         clear_mates(pairs, mates, counters, first_new)
         counters[TOKENS] += 1
     return PAUSED, made
@@ -77,14 +85,13 @@ def merge_pairs(state, limit):
 @part
 def find_best_pair(cells, pairs, heap, positions, counters):
     """The best pair, left at the top of the heap with its true count and tie; -1 when no pair is left."""
-    while counters[HEAP_SIZE] > 0:
+    while counters[HEAP_SIZE] > 0 or refill_heap(cells, pairs, heap, positions, counters):
         pair = heap[0, HEAP_PAIR]
-        count, tie = pairs[pair, COUNT], pairs[pair, KEY]
-        if count < counters[MIN_COUNT]:
+        count = pairs[pair, COUNT]
+        if count < counters[THRESHOLD]:
             drop_top(heap, counters)
             continue
-        if counters[FIRST_SEEN]:
-            tie = find_first_cell(cells, pairs, positions, pair)
+        tie = tie_of(cells, pairs, positions, counters, pair)
         if heap[0, HEAP_COUNT] == count and heap[0, HEAP_TIE] == tie:
             return pair
         replace_top(heap, counters[HEAP_SIZE], count, tie, pair)
@@ -92,8 +99,35 @@ def find_best_pair(cells, pairs, heap, positions, counters):
 
 
 @part
-def find_first_cell(cells, pairs, positions, pair):
-    """The first cell where a pair that stands somewhere does so now; its slice then begins there."""
+def refill_heap(cells, pairs, heap, positions, counters):
+    """Lower the threshold to half the highest count there is, and offer all pairs to the empty heap. False when none is left."""
+    highest = np.int64(0)
+    for pair in range(counters[PAIRS_USED]):
+        if pairs[pair, COUNT] > highest:
+            highest = pairs[pair, COUNT]
+    if highest < counters[MIN_COUNT]:
+        return False
+    half = (highest + 1) // 2
+    counters[THRESHOLD] = half if half > counters[MIN_COUNT] else counters[MIN_COUNT]
+    offer_pairs(cells, pairs, heap, positions, counters, np.int64(0))
+    return True
+
+
+@part
+def offer_pairs(cells, pairs, heap, positions, counters, first):
+    """Put the pairs from `first` on into the heap, if they reach the threshold."""
+    for pair in range(first, counters[PAIRS_USED]):
+        if pairs[pair, COUNT] >= counters[THRESHOLD]:
+            tie = tie_of(cells, pairs, positions, counters, pair)
+            push_entry(heap, counters[HEAP_SIZE], pairs[pair, COUNT], tie, pair)
+            counters[HEAP_SIZE] += 1
+
+
+@part
+def tie_of(cells, pairs, positions, counters, pair):
+    """What decides between equal counts: the pair's key, or the first cell where it stands now; its slice then begins there."""
+    if not counters[FIRST_SEEN]:
+        return pairs[pair, KEY]
     start = pairs[pair, START]
     while cells[positions[start], PAIR] != pair:
         start += 1
@@ -129,10 +163,14 @@ def is_forbidden(cells, forbidden, pair):
 
 
 @part
-def replace_pair(cells, weights, pairs, positions, mates, counters, merged):
-    """Replace a pair by its product wherever it stands, left to right; the pairs that come up are counted, not yet placed."""
-    product = counters[TOKENS]
+def replace_pair(cells, weights, pairs, positions, mates, events, counters, merged):
+    """Replace a pair by its product wherever it stands, left to right; the pairs that come up are counted, not yet placed.
+
+    Where they stand goes to `events`; returns how many those are.
+    """
+    product, used = counters[TOKENS], np.int64(0)
     for entry in range(pairs[merged, START], pairs[merged, START] + pairs[merged, LENGTH]):
+        prefetch_row(cells, np.uint64(positions[entry + AHEAD]))
         cell = np.int64(positions[entry])
         if cells[cell, PAIR] != merged:
             continue
@@ -141,14 +179,22 @@ def replace_pair(cells, weights, pairs, positions, mates, counters, merged):
         left, right = np.int64(cells[before, SYMBOL]), np.int64(cells[after, SYMBOL])
         if left != BARRIER:
             pairs[cells[before, PAIR], COUNT] -= weight
-            cells[before, PAIR] = count_new_pair(pairs, counters, mates, left, BEFORE, left << 32 | product, weight)
+            used -= left == product  # what came up at the last place has gone again
+            pair = count_new_pair(pairs, counters, mates, left, BEFORE, left << 32 | product, weight)
+            cells[before, PAIR] = events[used, EVENT_PAIR] = pair
+            events[used, EVENT_CELL] = before
+            used += 1
         cells[cell, PAIR] = NONE
         if right != BARRIER:
             pairs[cells[follower, PAIR], COUNT] -= weight
-            cells[cell, PAIR] = count_new_pair(pairs, counters, mates, right, AFTER, product << 32 | right, weight)
+            pair = count_new_pair(pairs, counters, mates, right, AFTER, product << 32 | right, weight)
+            cells[cell, PAIR] = events[used, EVENT_PAIR] = pair
+            events[used, EVENT_CELL] = cell
+            used += 1
         cells[follower, PAIR] = NONE
         cells[cell, SYMBOL] = product
         cells[cell, SPAN] = cells[after - 1, SPAN] = after - cell
+    return used
 
 
 @part
@@ -166,17 +212,12 @@ def count_new_pair(pairs, counters, mates, symbol, side, key, weight):
 
 
 @part
-def place_new_pairs(cells, pairs, positions, product, merged):
-    """Write the slices of the pairs that came up when a pair was merged; between two products stands one pair, not two."""
-    for entry in range(pairs[merged, START], pairs[merged, START] + pairs[merged, LENGTH]):
-        cell = np.int64(positions[entry])
-        if cells[cell, SYMBOL] != product:
-            continue
-        before = cell - cells[cell - 1, SPAN]
-        if cells[before, SYMBOL] != BARRIER and cells[before, SYMBOL] != product:
-            append_cell(pairs, positions, np.int64(cells[before, PAIR]), before)
-        if cells[cell, PAIR] != NONE:
-            append_cell(pairs, positions, np.int64(cells[cell, PAIR]), cell)
+def place_new_pairs(pairs, positions, events, used):
+    """Write the slices of the pairs that came up."""
+    for event in range(used):
+        pair = np.int64(events[event, EVENT_PAIR])
+        positions[pairs[pair, START] + pairs[pair, LENGTH]] = events[event, EVENT_CELL]
+        pairs[pair, LENGTH] += 1
 
 
 @part

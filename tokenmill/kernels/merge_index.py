@@ -1,4 +1,4 @@
-"""Pairs that come up, before the first merge and in each: they are counted first, then placed, then offered for merging."""
+"""Before the first merge: words become cells, pairs of base symbols are counted and placed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import numpy as np
 
 from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.hashing import mix
-from tokenmill.kernels.merge_heap import push_entry
 from tokenmill.kernels.merge_state import (
     BARRIER,
     COUNT,
-    FIRST_SEEN,
-    HEAP_SIZE,
     KEY,
     LENGTH,
-    MIN_COUNT,
     NONE,
     PAIR,
     PAIRS_USED,
@@ -68,14 +64,14 @@ def count_first_pairs(cells, weights, pairs, slots):
 
 
 @kernel
-def place_first_pairs(state):
-    """Write the slices of the pairs that `count_first_pairs` counted (`counters[PAIRS_USED]`), and offer them."""
-    cells, pairs, positions = state.cells, state.pairs, state.positions
-    open_slices(pairs, state.counters, np.int64(0))
+def place_first_pairs(cells, pairs, positions, counters):
+    """Write the slices of the pairs that `count_first_pairs` counted (`counters[PAIRS_USED]`)."""
+    open_slices(pairs, counters, np.int64(0))
     for cell in range(cells.shape[0]):
-        if cells[cell, PAIR] != NONE:
-            append_cell(pairs, positions, np.int64(cells[cell, PAIR]), cell)
-    offer_pairs(pairs, positions, state.heap, state.counters, np.int64(0))
+        pair = np.int64(cells[cell, PAIR])
+        if pair != NONE:
+            positions[pairs[pair, START] + pairs[pair, LENGTH]] = cell
+            pairs[pair, LENGTH] += 1
 
 
 @part
@@ -85,20 +81,3 @@ def open_slices(pairs, counters, first):
         pairs[pair, START] = counters[POSITIONS_USED]
         counters[POSITIONS_USED] += pairs[pair, LENGTH]
         pairs[pair, LENGTH] = 0
-
-
-@part
-def append_cell(pairs, positions, pair, cell):
-    """Add a cell to a pair's open slice."""
-    positions[pairs[pair, START] + pairs[pair, LENGTH]] = cell
-    pairs[pair, LENGTH] += 1
-
-
-@part
-def offer_pairs(pairs, positions, heap, counters, first):
-    """Put the pairs from `first` on into the heap."""
-    for pair in range(first, counters[PAIRS_USED]):
-        if pairs[pair, COUNT] >= counters[MIN_COUNT]:
-            tie = np.int64(positions[pairs[pair, START]]) if counters[FIRST_SEEN] else pairs[pair, KEY]
-            push_entry(heap, counters[HEAP_SIZE], pairs[pair, COUNT], tie, pair)
-            counters[HEAP_SIZE] += 1

@@ -26,10 +26,14 @@ KEY, COUNT, START, LENGTH = 0, 1, 2, 3
 HEAP_COUNT, HEAP_TIE, HEAP_PAIR = 0, 1, 2
 # Columns of `mates`.
 BEFORE, AFTER = 0, 1
+# Columns of `events`.
+EVENT_CELL, EVENT_PAIR = 0, 1
 # Cells of `counters`.
-TOKENS, PAIRS_USED, POSITIONS_USED, HEAP_SIZE, MIN_COUNT, FIRST_SEEN = range(6)
-COUNTERS = 6
+TOKENS, PAIRS_USED, POSITIONS_USED, HEAP_SIZE, THRESHOLD, MIN_COUNT, FIRST_SEEN = range(7)
+COUNTERS = 7
 
+#: So many positions ahead, the memory of a cell is asked for.
+AHEAD = 8
 LOW_32 = np.int64(0xFFFFFFFF)
 
 
@@ -46,6 +50,7 @@ class MergeState(NamedTuple):
     heap: np.ndarray  # int64[capacity, 3]: count and tie that a pair had when it was put there, and the pair
     positions: np.ndarray  # int32[3 * n]
     mates: np.ndarray  # int32[v, 2]: scratch of one merge; by symbol, its new pairs BEFORE and AFTER the product, or NONE
+    events: np.ndarray  # int32[e, 2]: scratch of one merge, the cells where new pairs stand; two for each place of a pair at most
     forbidden: np.ndarray  # int64[f]: first cells of words whose product as a whole no rule may make
     merges: np.ndarray  # int64[m, 3]: left, right, count; the rules of one call of `merge_pairs`
     counters: np.ndarray  # int64[COUNTERS]
