@@ -23,7 +23,7 @@ class Encoder:
         self._tables = model.tables
         self._scanner = pretokenizer.scanner()
         self._cache = bpe.EncodeCache(
-            table=tables.allocate_table(min(FIRST_WORDS, CACHE_WORDS), CACHE_ARENA_BYTES),
+            table=tables.allocate_table(CACHE_WORDS, CACHE_ARENA_BYTES, first_words=FIRST_WORDS),
             ids=np.empty(CACHE_IDS, np.int32),
             ids_used=np.zeros(1, np.int64),
             keys=np.empty((tables.STAGED, 4), np.uint64),
@@ -57,7 +57,7 @@ class Encoder:
     def _grow_for(self, block: Block) -> None:
         """Room for every word of a block, if all were new, as far as the bound allows."""
         table = self._cache.table
-        wanted = min(int(table.fill[tables.ENTRIES_USED]) + block.word_ends.size, CACHE_WORDS)
+        wanted = int(table.fill[tables.ENTRIES_USED]) + block.word_ends.size
         if wanted > tables.most_words(table):
             self._cache = self._cache._replace(table=tables.grow_table(table, wanted))
 
