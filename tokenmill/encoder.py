@@ -24,7 +24,7 @@ class Encoder:
         self._scanner = pretokenizer.scanner()
         self._cache = bpe.EncodeCache(
             table=tables.allocate_table(CACHE_WORDS, CACHE_ARENA_BYTES, first_words=FIRST_WORDS),
-            ids=np.empty(CACHE_IDS, np.int32),
+            ids=np.empty(CACHE_IDS + bpe.IDS_IN_VAIN, np.int32),
             ids_used=np.zeros(1, np.int64),
             keys=np.empty((tables.STAGED, 4), np.uint64),
             found=np.empty(bpe.SHORT_SYMBOLS, np.int64),

@@ -2,7 +2,8 @@
 
 Open addressing; an entry is 32 bytes, half a cache line, key and value together:
 
-    LOW, HIGH   a word of up to 15 bytes is its own key: its bytes, little-endian, zero-padded, and its length in the highest byte;
+    LOW, HIGH   a word of up to 15 bytes is its own key: its bytes, little-endian, zero-padded, and its length in the highest
+    byte;
                 of a longer one: its hash, and the place in `arena` where its length (8 bytes) and bytes stand, marked LONG
     PAYLOAD     64 bits for the user
     VALUE       64 bits for the user
@@ -32,7 +33,8 @@ PLACE_MASK = ~LONG
 #: HIGH of no word.
 NO_KEY = np.uint64(1)
 LENGTH_BYTES = 8
-# By the length of a short word: which bytes of the first and of the second eight belong to it, and its length in the highest byte.
+# By the length of a short word: which bytes of the first and of the second eight belong to it, and its length in the highest
+# byte.
 LOW_MASKS = np.array([(1 << 8 * min(length, 8)) - 1 for length in range(KEY_BYTES)], np.uint64)
 HIGH_MASKS = np.array([(1 << 8 * max(length - 8, 0)) - 1 for length in range(KEY_BYTES)], np.uint64)
 LENGTH_MARKS = np.array([length << 56 for length in range(KEY_BYTES)], np.uint64)
@@ -59,7 +61,8 @@ class WordTable(NamedTuple):
 def allocate_table(words: int, arena_bytes: int, *, first_words: int | None = None) -> WordTable:
     """A table for at least `words` words (a quarter of it stays empty), aligned to cache lines.
 
-    With `first_words` it is small at first and can be doubled by `grow_table`; what it has not grown into costs address space alone.
+    With `first_words` it is small at first and can be doubled by `grow_table`; what it has not grown into costs address space
+    alone.
     """
     capacity = entries_for(words)
     room = np.zeros(capacity * 4 + CACHE_LINE_BYTES // 8, np.uint64)
@@ -158,7 +161,9 @@ def stage_keys(entries, text, start, word_ends, first, last, keys):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def probe_home(entries, keys, place):
-    """The entry in the home of a staged key that holds it, and whether there is one; both entries are compared, without a branch."""
+    """The entry in the home of a staged key that holds it, and whether there is one; both entries are compared, without a
+    branch.
+    """
     low, high, home = keys[place, KEY_LOW], keys[place, KEY_HIGH], keys[place, KEY_HOME]
     second = home + np.uint64(1)
     in_first = (entries[home, LOW] == low) & (entries[home, HIGH] == high)
@@ -187,9 +192,9 @@ def search_word(entries, arena, text, start, end):
 def spread_entries(entries, old_count):
     """Double a table in place: the first `old_count` entries are the old table, the others are free.
 
-    Entry after entry is taken out and put in again, from a free one on: it lands at its old place, at a free one before it, or in the
-    new half. Those before the free one may have come around the end of the old table: they wait until all others are done. No second
-    table: new memory costs as much as the words that fill it.
+    Entry after entry is taken out and put in again, from a free one on: it lands at its old place, at a free one before it, or in
+    the new half. Those before the free one may have come around the end of the old table: they wait until all others are done. No
+    second table: new memory costs as much as the words that fill it.
     """
     first = np.int64(0)
     while entries[first, HIGH] != FREE:
@@ -274,6 +279,7 @@ def has_room(table, length):
 @njit(cache=True, nogil=True)
 def add_word(table, slot, text, start, end):
     """Write a new word's key into a free entry; its payload and value are 0. The caller has asked `has_room`."""
+    table, text = borrow(table), borrow(text)
     entries = table.entries
     low, high = key_of_any_word(text, start, end)
     table.fill[ENTRIES_USED] += 1
