@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.arrow import text_buffers
+from tokenmill.arrow import text_buffers, wrap_lists
 from tokenmill.kernels import bpe, tables
 from tokenmill.models import BpeModel
 from tokenmill.pretokenizers import Block, PreTokenizer
@@ -45,7 +45,7 @@ class Encoder:
             used = bpe.encode_block(self._tables, self._cache, *block, ids, used, offsets[document : document + ended])
             document += ended
         ids = ids[:used]
-        return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)), self._find_unknown(ids, offsets)
+        return wrap_lists(ids, offsets), self._find_unknown(ids, offsets)
 
     def _find_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         found = np.zeros(offsets.size - 1, bool)
