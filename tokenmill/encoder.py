@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.arrow import text_buffers
+from tokenmill.arrow import text_buffers, wrap_lists
 from tokenmill.kernels import bpe, tables
 from tokenmill.models import BpeModel
 from tokenmill.pretokenizers import Block, PreTokenizer
@@ -23,8 +23,8 @@ class Encoder:
         self._tables = model.tables
         self._scanner = pretokenizer.scanner()
         self._cache = bpe.EncodeCache(
-            table=tables.allocate_table(min(FIRST_WORDS, CACHE_WORDS), CACHE_ARENA_BYTES),
-            ids=np.empty(CACHE_IDS, np.int32),
+            table=tables.allocate_table(CACHE_WORDS, CACHE_ARENA_BYTES, first_words=FIRST_WORDS),
+            ids=np.empty(CACHE_IDS + bpe.IDS_IN_VAIN, np.int32),
             ids_used=np.zeros(1, np.int64),
             keys=np.empty((tables.STAGED, 4), np.uint64),
             found=np.empty(bpe.SHORT_SYMBOLS, np.int64),
@@ -45,7 +45,7 @@ class Encoder:
             used = bpe.encode_block(self._tables, self._cache, *block, ids, used, offsets[document : document + ended])
             document += ended
         ids = ids[:used]
-        return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)), self._find_unknown(ids, offsets)
+        return wrap_lists(ids, offsets), self._find_unknown(ids, offsets)
 
     def _find_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         found = np.zeros(offsets.size - 1, bool)
@@ -57,7 +57,7 @@ class Encoder:
     def _grow_for(self, block: Block) -> None:
         """Room for every word of a block, if all were new, as far as the bound allows."""
         table = self._cache.table
-        wanted = min(int(table.fill[tables.ENTRIES_USED]) + block.word_ends.size, CACHE_WORDS)
+        wanted = int(table.fill[tables.ENTRIES_USED]) + block.word_ends.size
         if wanted > tables.most_words(table):
             self._cache = self._cache._replace(table=tables.grow_table(table, wanted))
 

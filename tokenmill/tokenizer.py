@@ -71,9 +71,11 @@ class Tokenizer:
         except OSError as error:
             raise TokenizerFileError(f"{path}: {error.strerror}; give the path of a tokenizer.json") from None
         try:
-            return native.loads(content)
+            tokenizer = native.loads(content)
         except TokenizerFileError as error:
             raise TokenizerFileError(f"{path}: {error}") from None
+        tokenizer._encoder = Encoder(tokenizer.model, tokenizer.pretokenizer)
+        return tokenizer
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a tokenizer.json by temporary name and rename: readers see the old file or the new one."""

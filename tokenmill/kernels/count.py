@@ -43,8 +43,8 @@ class WordSums(NamedTuple):
 def count_words(table, keys, text, starts_at, word_ends, first_word, ordinal):
     """Count the words `first_word`, `first_word + 1`, ... of a block until the table is full.
 
-    `keys`: uint64[STAGED, 4], scratch. Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w]. `ordinal` numbers word 0 of the block
-    within the split. Returns the first word that was not counted (w when all were).
+    `keys`: uint64[STAGED, 4], scratch. Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w].
+    `ordinal` numbers word 0 of the block within the split. Returns the first word that was not counted (w when all were).
     """
     table, keys, text, word_ends = borrow(table), borrow(keys), borrow(text), borrow(word_ends)
     start = starts_at if first_word == 0 else word_ends[first_word - 1]

@@ -85,7 +85,8 @@ else:
             array.parent = cgutils.get_null_value(array.parent.type)
             return array._getvalue()
         if isinstance(kind, types.BaseTuple):
-            items = [_disown(context, builder, item, builder.extract_value(value, place)) for place, item in enumerate(kind)]
+            kinds: Any = kind
+            items = [_disown(context, builder, item, builder.extract_value(value, place)) for place, item in enumerate(kinds)]
             return context.make_tuple(builder, kind, items)
         return value
 
@@ -93,9 +94,9 @@ else:
     def borrow(typingctx: Any, value: Any) -> Any:
         """The same arrays, or tuple of arrays, without reference counting in kernels.
 
-        Numba counts a reference up and down, 15 ns with two locked instructions, nearly wherever a function takes an array or takes
-        one out of a tuple. A kernel that Python calls borrows its arrays first: its caller holds them as long as it runs. What is
-        borrowed must not be given back to Python.
+        Numba counts a reference up and down, 15 ns with two locked instructions, nearly wherever a function takes an array or
+        takes one out of a tuple. A kernel that Python calls borrows its arrays first: its caller holds them as long as it runs.
+        What is borrowed must not be given back to Python.
         """
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -205,8 +205,8 @@ def copy_kept(text, position, dropped, length, target, at):
 def write_word_ends(starts, position, word_ends, words):
     """Write the positions of the set bits, which end the words before them, from word_ends[words] on; returns the new `words`.
 
-    0b0101100 at position 100 writes 102, 103, 105. Always eight at once, the surplus to be overwritten: how many there are cannot be
-    predicted, how many times eight nearly can. `word_ends` must have room for 64 more.
+    0b0101100 at position 100 writes 102, 103, 105. Always eight at once, the surplus to be overwritten: how many there are cannot
+    be predicted, how many times eight nearly can. `word_ends` must have room for 64 more.
     """
     stop = words + count_ones(starts)
     while words < stop:

@@ -2,13 +2,14 @@
 
 Open addressing; an entry is 32 bytes, half a cache line, key and value together:
 
-    LOW, HIGH   a word of up to 15 bytes is its own key: its bytes, little-endian, zero-padded, and its length in the highest byte;
+    LOW, HIGH   a word of up to 15 bytes is its own key: its bytes, little-endian, zero-padded, and its length in the highest
+    byte;
                 of a longer one: its hash, and the place in `arena` where its length (8 bytes) and bytes stand, marked LONG
     PAYLOAD     64 bits for the user
     VALUE       64 bits for the user
 
-An entry is free while HIGH is 0. The search for a word begins with the two entries of one cache line. The table never grows by itself: when it is full its user empties it (counting) or stops adding (the
-cache).
+An entry is free while HIGH is 0. The search for a word begins with the two entries of one cache
+line. When the table is full its user empties it (counting), or lets it grow (the cache).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ PLACE_MASK = ~LONG
 #: HIGH of no word.
 NO_KEY = np.uint64(1)
 LENGTH_BYTES = 8
-# By the length of a short word: which bytes of the first and of the second eight belong to it, and its length in the highest byte.
+# By the length of a short word: which bytes of the first and of the second eight belong to it, and its length in the highest
+# byte.
 LOW_MASKS = np.array([(1 << 8 * min(length, 8)) - 1 for length in range(KEY_BYTES)], np.uint64)
 HIGH_MASKS = np.array([(1 << 8 * max(length - 8, 0)) - 1 for length in range(KEY_BYTES)], np.uint64)
 LENGTH_MARKS = np.array([length << 56 for length in range(KEY_BYTES)], np.uint64)
@@ -45,20 +47,34 @@ CACHE_LINE_BYTES = 64
 
 
 class WordTable(NamedTuple):
-    """`entries`: uint64[power of two, 4]; `arena`: uint8[m], the bytes of long words; `fill`: int64[2], what is used of both."""
+    """`entries`: uint64[power of two, 4]; `arena`: uint8[m], the bytes of long words; `fill`: int64[2], what is used of both.
+
+    `reserved`: uint64[power of two, 4], of which `entries` is the beginning: as far as it may grow.
+    """
 
     entries: np.ndarray
     arena: np.ndarray
     fill: np.ndarray
+    reserved: np.ndarray
 
 
-def allocate_table(words: int, arena_bytes: int) -> WordTable:
-    """A table for at least `words` words (a quarter of it stays empty), aligned to cache lines."""
-    capacity = power_of_two(4 * words // 3 + 1)
+def allocate_table(words: int, arena_bytes: int, *, first_words: int | None = None) -> WordTable:
+    """A table for at least `words` words (a quarter of it stays empty), aligned to cache lines.
+
+    With `first_words` it is small at first and can be doubled by `grow_table`; what it has not grown into costs address space
+    alone.
+    """
+    capacity = entries_for(words)
     room = np.zeros(capacity * 4 + CACHE_LINE_BYTES // 8, np.uint64)
     skip = (-room.ctypes.data % CACHE_LINE_BYTES) // 8
-    entries = room[skip : skip + capacity * 4].reshape(capacity, 4)
-    return WordTable(entries=entries, arena=np.empty(arena_bytes, np.uint8), fill=np.zeros(2, np.int64))
+    reserved = room[skip : skip + capacity * 4].reshape(capacity, 4)
+    entries = reserved[: entries_for(words if first_words is None else min(first_words, words))]
+    return WordTable(entries, np.empty(arena_bytes, np.uint8), np.zeros(2, np.int64), reserved)
+
+
+def entries_for(words: int) -> int:
+    """Entries of a table for so many words: `entries_for(12)` is 16."""
+    return power_of_two((4 * words + 2) // 3)
 
 
 def most_words(table: WordTable) -> int:
@@ -67,10 +83,12 @@ def most_words(table: WordTable) -> int:
 
 
 def grow_table(table: WordTable, words: int) -> WordTable:
-    """A larger table for at least `words` words with what this one holds; the arena is the same."""
-    grown = allocate_table(words, 0)._replace(arena=table.arena, fill=table.fill)
-    move_entries(table.entries, grown.entries)
-    return grown
+    """The same table with room for at least `words` words, or for as many as were reserved."""
+    while most_words(table) < words and table.entries.shape[0] < table.reserved.shape[0]:
+        old_count = table.entries.shape[0]
+        table = table._replace(entries=table.reserved[: 2 * old_count])
+        spread_entries(table.entries, old_count)
+    return table
 
 
 def power_of_two(least: int) -> int:
@@ -143,7 +161,9 @@ def stage_keys(entries, text, start, word_ends, first, last, keys):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def probe_home(entries, keys, place):
-    """The entry in the home of a staged key that holds it, and whether there is one; both entries are compared, without a branch."""
+    """The entry in the home of a staged key that holds it, and whether there is one; both entries are compared, without a
+    branch.
+    """
     low, high, home = keys[place, KEY_LOW], keys[place, KEY_HIGH], keys[place, KEY_HOME]
     second = home + np.uint64(1)
     in_first = (entries[home, LOW] == low) & (entries[home, HIGH] == high)
@@ -169,17 +189,44 @@ def search_word(entries, arena, text, start, end):
 
 
 @njit(cache=True, nogil=True)
-def move_entries(entries, target):
-    """Put all entries into the empty entries of a larger table with the same arena."""
-    for slot in range(entries.shape[0]):
-        low, high = entries[slot, LOW], entries[slot, HIGH]
-        if high == FREE:
-            continue
-        free = home_of_key(target, low, min(high, LONG))
-        while target[free, HIGH] != FREE:
-            free = (free + np.uint64(1)) & np.uint64(target.shape[0] - 1)
-        for column in range(4):
-            target[free, column] = entries[slot, column]
+def spread_entries(entries, old_count):
+    """Double a table in place: the first `old_count` entries are the old table, the others are free.
+
+    Entry after entry is taken out and put in again, from a free one on: it lands at its old place, at a free one before it, or in
+    the new half. Those before the free one may have come around the end of the old table: they wait until all others are done. No
+    second table: new memory costs as much as the words that fill it.
+    """
+    first = np.int64(0)
+    while entries[first, HIGH] != FREE:
+        first += 1
+    waiting = np.empty((first, 4), np.uint64)
+    for place in range(first):
+        take_entry(entries, place, waiting, place)
+    moving = np.empty((1, 4), np.uint64)
+    for place in range(first + 1, old_count):
+        if entries[place, HIGH] != FREE:
+            take_entry(entries, place, moving, 0)
+            put_entry(entries, moving, 0)
+    for place in range(first):
+        put_entry(entries, waiting, place)
+
+
+@njit(cache=True, nogil=True)
+def take_entry(entries, slot, target, place):
+    """Move an entry out of the table, to a row of `target`."""
+    for column in range(4):
+        target[place, column] = entries[slot, column]
+    entries[slot, HIGH], entries[slot, PAYLOAD] = FREE, np.uint64(0)
+
+
+@njit(cache=True, nogil=True)
+def put_entry(entries, source, place):
+    """Put a row of `source` into the table."""
+    slot = home_of_key(entries, source[place, LOW], min(source[place, HIGH], LONG))
+    while entries[slot, HIGH] != FREE:
+        slot = (slot + np.uint64(1)) & np.uint64(entries.shape[0] - 1)
+    for column in range(4):
+        entries[slot, column] = source[place, column]
 
 
 @njit(cache=True, nogil=True)
@@ -232,6 +279,7 @@ def has_room(table, length):
 @njit(cache=True, nogil=True)
 def add_word(table, slot, text, start, end):
     """Write a new word's key into a free entry; its payload and value are 0. The caller has asked `has_room`."""
+    table, text = borrow(table), borrow(text)
     entries = table.entries
     low, high = key_of_any_word(text, start, end)
     table.fill[ENTRIES_USED] += 1
