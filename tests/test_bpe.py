@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import counted_words, rule_sets
-from tests.training import JIT, CountedWords, few_cases
+from tests.training import JIT, CountedWords, compiled, few_cases
 from tokenmill import encoder, reference
 from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet
 from tokenmill.kernels import bpe_merge, tables
@@ -39,8 +39,8 @@ def merge_short(model: BpeModel, symbols: np.ndarray) -> int:
     """`kernels.bpe_merge.merge_short` of a whole word of up to SHORT_SYMBOLS symbols."""
     found = np.full(bpe_merge.SHORT_SYMBOLS, bpe_merge.NO_RULE)
     for place in range(symbols.size - 1):
-        found[place] = bpe_merge.rule_of(model.tables.rules, symbols[place], symbols[place + 1])
-    return bpe_merge.merge_short(model.tables.rules, symbols, 0, symbols.size, found) if symbols.size else 0
+        found[place] = compiled(bpe_merge.rule_of)(model.tables.rules, symbols[place], symbols[place + 1])
+    return compiled(bpe_merge.merge_short)(model.tables.rules, symbols, 0, symbols.size, found) if symbols.size else 0
 
 
 def merge_both_ways(rules: Sequence[Pair], letters: str, word: str) -> tuple[list[str], list[str]]:
@@ -51,9 +51,9 @@ def merge_both_ways(rules: Sequence[Pair], letters: str, word: str) -> tuple[lis
     short_size = (
         merge_short(model, short)
         if short.size <= bpe_merge.SHORT_SYMBOLS
-        else bpe_merge.merge_long(model.tables.rules, short, short.size)
+        else compiled(bpe_merge.merge_long)(model.tables.rules, short, short.size)
     )
-    long_size = bpe_merge.merge_long(model.tables.rules, long, long.size)
+    long_size = compiled(bpe_merge.merge_long)(model.tables.rules, long, long.size)
     return [model.token_of_id[i] for i in short[:short_size].tolist()], [model.token_of_id[i] for i in long[:long_size].tolist()]
 
 

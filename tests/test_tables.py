@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.training import few_cases
+from tests.training import compiled, few_cases
 from tokenmill.kernels import bpe_merge, count, fingerprint, tables
 from tokenmill.kernels.tables import ENTRIES_USED, FREE, HIGH, PAYLOAD, VALUE, WordTable
 
@@ -22,21 +22,21 @@ def text_of(data: bytes) -> np.ndarray:
 
 def find(table: WordTable, word: bytes) -> tuple[np.uint64, bool]:
     """The entry of a word, and whether it holds the word. Called from here, kernels give int and take np.uint64."""
-    slot = np.uint64(tables.search_word(table.entries, table.arena, text_of(word), 0, len(word)))
+    slot = np.uint64(compiled(tables.search_word)(table.entries, table.arena, text_of(word), 0, len(word)))
     return slot, bool(table.entries[slot, HIGH] != FREE)
 
 
 def insert(table: WordTable, word: bytes) -> np.uint64:
     slot, known = find(table, word)
     if not known:
-        assert tables.has_room(table, len(word))
-        tables.add_word(table, slot, text_of(word), 0, len(word))
+        assert compiled(tables.has_room)(table, len(word))
+        compiled(tables.add_word)(table, slot, text_of(word), 0, len(word))
     return slot
 
 
 def read_back(table: WordTable, slot: np.uint64) -> bytes:
-    target = np.zeros(int(tables.length_of_entry(table, slot)) + 2, np.uint8)
-    tables.copy_word(table, slot, target, 1)
+    target = np.zeros(int(compiled(tables.length_of_entry)(table, slot)) + 2, np.uint8)
+    compiled(tables.copy_word)(table, slot, target, 1)
     assert target[0] == target[-1] == 0
     return target[1:-1].tobytes()
 
@@ -45,7 +45,7 @@ def read_back(table: WordTable, slot: np.uint64) -> bytes:
 
 
 def key_of(text: np.ndarray, start: int, end: int) -> list[int]:
-    return [int(part) for part in tables.key_of_any_word(text, start, end)]
+    return [int(part) for part in compiled(tables.key_of_any_word)(text, start, end)]
 
 
 def test_keys_by_hand() -> None:
@@ -55,9 +55,9 @@ def test_keys_by_hand() -> None:
     assert key_of(text, 2, 11) == [0x3736353433323130, 9 << 56 | 0x38]
     assert key_of(text, 2, 17) == [0x3736353433323130, 15 << 56 | 0x65646362613938]
     assert key_of(text, 2, 18) == [hash_word(b"0123456789abcdef"), 0xFF << 56]
-    assert [int(part) for part in tables.key_of_word(text, 0, 2)] == key_of(text, 0, 2)
-    assert [int(part) for part in tables.key_of_word(text, 2, 18)] == [0, int(tables.NO_KEY)]
-    assert [int(part) for part in tables.key_of_word(text, 17, 18)] == [0, int(tables.NO_KEY)]
+    assert [int(part) for part in compiled(tables.key_of_word)(text, 0, 2)] == key_of(text, 0, 2)
+    assert [int(part) for part in compiled(tables.key_of_word)(text, 2, 18)] == [0, int(tables.NO_KEY)]
+    assert [int(part) for part in compiled(tables.key_of_word)(text, 17, 18)] == [0, int(tables.NO_KEY)]
 
 
 @few_cases(100, 30)
@@ -95,7 +95,7 @@ def test_long_words_of_one_hash_are_told_apart() -> None:
     table = tables.allocate_table(8, 1 << 10)
     first, second = b"x" * 21, b"y" * 21
     slot = insert(table, first)
-    tables.keep_word(table.arena, 0, text_of(second), 0, len(second))
+    compiled(tables.keep_word)(table.arena, 0, text_of(second), 0, len(second))
     found, known = find(table, first)
     assert (known, found != slot) == (False, True)
     assert read_back(table, slot) == second
@@ -130,13 +130,17 @@ def test_room_is_three_quarters_of_the_entries_and_all_of_the_arena() -> None:
     table = tables.allocate_table(8, 8 + 17)
     assert table.entries.shape == (16, 4)
     assert table.entries.ctypes.data % 64 == 0
-    assert (tables.has_room(table, 15), tables.has_room(table, 17), tables.has_room(table, 18)) == (True, True, False)
+    assert (compiled(tables.has_room)(table, 15), compiled(tables.has_room)(table, 17), compiled(tables.has_room)(table, 18)) == (
+        True,
+        True,
+        False,
+    )
     insert(table, b"l" * 17)
-    assert (tables.has_room(table, 15), tables.has_room(table, 16)) == (True, False)
+    assert [compiled(tables.has_room)(table, length) for length in (15, 16)] == [True, False]
     for letter in b"abcdefghijk":
-        assert tables.has_room(table, 1)
+        assert compiled(tables.has_room)(table, 1)
         insert(table, bytes([letter]))
-    assert not tables.has_room(table, 1)
+    assert not compiled(tables.has_room)(table, 1)
 
 
 def test_a_new_word_has_no_payload_and_no_value() -> None:
@@ -217,7 +221,7 @@ def add_up(fingerprints: list[list[int]]) -> list[int]:
 @few_cases(100, 20)
 @given(st.binary(max_size=100))
 def test_hash_bytes_is_its_definition(data: bytes) -> None:
-    assert int(tables.hash_bytes(text_of(data), 0, len(data))) == hash_bytes(data)
+    assert int(compiled(tables.hash_bytes)(text_of(data), 0, len(data))) == hash_bytes(data)
 
 
 @few_cases(100, 20)
@@ -270,4 +274,4 @@ def test_rules_are_found_with_their_rank_and_product(rules: dict[tuple[int, int]
         for right in range(-1, 6):
             known = (left, right) in rules
             expected = ranks[left, right] << 32 | rules[left, right] if known else int(bpe_merge.NO_RULE)
-            assert int(bpe_merge.rule_of(table, np.int32(left), np.int32(right))) == expected
+            assert int(compiled(bpe_merge.rule_of)(table, np.int32(left), np.int32(right))) == expected

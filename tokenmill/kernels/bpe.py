@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from tokenmill.kernels.bpe_merge import NO_RULE, SHORT_SYMBOLS, merge_long, merge_short, rule_of
+from tokenmill.kernels.compiling import inline_part, kernel, part
 from tokenmill.kernels.hashing import HALF
 from tokenmill.kernels.intrinsics import borrow, copy_64_bytes
 from tokenmill.kernels.tables import (
@@ -71,7 +71,7 @@ class EncodeCache(NamedTuple):
 # --- words to base symbols ------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@part
 def sequence_length(lead):
     """Bytes of the UTF-8 sequence that a lead byte announces: 0xE4 gives 3."""
     if lead < 0xC0:
@@ -81,7 +81,7 @@ def sequence_length(lead):
     return 3 if lead < 0xF0 else 4
 
 
-@njit(cache=True, nogil=True)
+@part
 def code_point_at(text, position, length):
     """Decode one UTF-8 sequence of valid text."""
     if length == 1:
@@ -92,7 +92,7 @@ def code_point_at(text, position, length):
     return value
 
 
-@njit(cache=True, nogil=True)
+@part
 def look_up_symbols(tables, text, start, end, symbols, first):
     """Write the base symbols of a word into `symbols[first:]` (one an unknown character); returns how many."""
     if tables.byte_ids.size:
@@ -113,7 +113,7 @@ def look_up_symbols(tables, text, start, end, symbols, first):
 # --- blocks of words ------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@part
 def encode_word(tables, text, start, end, ids, used, found):
     """Encode one word without the cache into `ids[used:]` (room for one id a byte); returns how many ids it has."""
     tables, text, ids, found = borrow(tables), borrow(text), borrow(ids), borrow(found)
@@ -134,7 +134,7 @@ def encode_word(tables, text, start, end, ids, used, found):
     return merge_short(rules, ids, used, size, found)
 
 
-@njit(cache=True, nogil=True)
+@part
 def remember_word(cache, slot, text, start, end, ids, used, size):
     """Add a word and its ids, which are `ids[used : used + size]`, to the cache if there is room."""
     cache, text, ids = borrow(cache), borrow(text), borrow(ids)
@@ -152,7 +152,7 @@ def remember_word(cache, slot, text, start, end, ids, used, size):
     cache.ids_used[IDS_USED] = place + size
 
 
-@njit(cache=True, nogil=True)
+@part
 def fit_inline(ids, used, size):
     """Do the ids of a word fit into its entry?"""
     if size > INLINE_IDS:
@@ -163,7 +163,7 @@ def fit_inline(ids, used, size):
     return True
 
 
-@njit(cache=True, nogil=True)
+@part
 def write_inline_ids(entries, slot, ids, used, size):
     """Put up to four ids into an entry."""
     value, payload = np.uint64(ids[used]), np.uint64(size) << SIZE_SHIFT
@@ -176,7 +176,7 @@ def write_inline_ids(entries, slot, ids, used, size):
     entries[slot, VALUE], entries[slot, PAYLOAD] = value, payload
 
 
-@njit(cache=True, nogil=True)
+@part
 def encode_new_word(tables, cache, slot, text, start, end, ids, used):
     """Encode a word that the cache does not hold, and let the cache have it; returns the new `used`."""
     tables, cache, text, ids = borrow(tables), borrow(cache), borrow(text), borrow(ids)
@@ -186,21 +186,21 @@ def encode_new_word(tables, cache, slot, text, start, end, ids, used):
     return used + size
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def write_four(ids, used, value, payload):
     """Write the four ids of an entry, whether they count or not: no branch on what cannot be predicted."""
     ids[used], ids[used + 1] = np.int32(value & LOW_HALF), np.int32(value >> HALF)
     ids[used + 2], ids[used + 3] = np.int32(payload & LOW_HALF), np.int32(payload >> HALF & FOURTH_MASK)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def write_kept(kept, place, ids, used, size):
     """Copy the many ids of a word from where they are kept, 16 at once."""
     for offset in range(0, size, IDS_IN_VAIN):
         copy_64_bytes(kept, place + offset, ids, used + offset)
 
 
-@njit(cache=True, nogil=True)
+@part
 def encode_words(tables, cache, text, start, word_ends, words, ids, used):
     """Encode words that lie end to end in `text` from `start` on; returns how many `ids` stand then.
 
@@ -232,7 +232,7 @@ def encode_words(tables, cache, text, start, word_ends, words, ids, used):
     return used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def encode_block(tables, cache, text, starts_at, word_ends, doc_words, ids, used, doc_ids):
     """Encode a block of words; `doc_ids[k]` becomes the number of ids at which the k-th document that ends in the block ends.
 

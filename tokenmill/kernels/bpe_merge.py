@@ -6,8 +6,8 @@ Short words are merged in place in two small arrays; long ones with a heap, in n
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.hashing import GOLDEN, HALF
 from tokenmill.kernels.intrinsics import count_leading_zeros, count_trailing_zeros
 
@@ -21,7 +21,7 @@ SHORT_SYMBOLS = 64
 # --- rules ------------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_rules(rules, lefts, rights, products):
     """Fill an empty rule table; the rank of a rule is its row. A pair that stands twice keeps its last rank."""
     for rank in range(lefts.size):
@@ -30,7 +30,7 @@ def add_rules(rules, lefts, rights, products):
         rules[slot, 0], rules[slot, 1] = key, np.int64(rank) << 32 | np.int64(products[rank])
 
 
-@njit(cache=True, nogil=True)
+@part
 def find_rule(rules, key):
     """The entry of a pair, or the free entry where it belongs."""
     mask = np.uint64(rules.shape[0] - 1)
@@ -40,7 +40,7 @@ def find_rule(rules, key):
     return slot
 
 
-@njit(cache=True, nogil=True)
+@part
 def rule_of(rules, left, right):
     """rank << 32 | product of a pair, NO_RULE where there is none: the smaller of two is the one to apply first."""
     if left < 0 or right < 0:
@@ -50,7 +50,7 @@ def rule_of(rules, left, right):
     return rules[slot, 1] if rules[slot, 0] == key else NO_RULE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_byte_rules(rules, byte_ids):
     """`byte_rules` of `BpeTables`: the first pairs of a word are read from it, without a search (9 of 20 look-ups of a word)."""
     count = byte_ids.size
@@ -64,7 +64,7 @@ def list_byte_rules(rules, byte_ids):
 # --- merging ----------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@part
 def merge_short(rules, symbols, first, size, found):
     """Merge `symbols[first : first + size]` (at most 64) in place; returns the new size.
 
@@ -94,7 +94,7 @@ def merge_short(rules, symbols, first, size, found):
     return keep_alive(symbols, first, alive)
 
 
-@njit(cache=True, nogil=True)
+@part
 def keep_alive(symbols, first, alive):
     """Move the symbols that are left to the front; returns how many there are."""
     size = np.int64(0)
@@ -105,7 +105,7 @@ def keep_alive(symbols, first, alive):
     return size
 
 
-@njit(cache=True, nogil=True)
+@part
 def merge_long(rules, symbols, size):
     """As `merge_short`, for words of any length: a heap of (rule, place) over symbols that know their spans."""
     spans = np.ones(size, np.int32)
@@ -130,7 +130,7 @@ def merge_long(rules, symbols, size):
     return close_gaps(symbols, spans, size)
 
 
-@njit(cache=True, nogil=True)
+@part
 def close_gaps(symbols, spans, size):
     """Move the symbols that are left to the front; returns how many there are."""
     kept, place = 0, 0
@@ -141,7 +141,7 @@ def close_gaps(symbols, spans, size):
     return kept
 
 
-@njit(cache=True, nogil=True)
+@part
 def offer_pair(rules, symbols, place, follower, heap, waiting):
     """Put the pair at two places into the heap if it has a rule; returns the heap's size."""
     rule = rule_of(rules, symbols[place], symbols[follower])
@@ -158,7 +158,7 @@ def offer_pair(rules, symbols, place, follower, heap, waiting):
     return waiting + 1
 
 
-@njit(cache=True, nogil=True)
+@part
 def drop_first(heap, waiting):
     """Remove the first entry of the heap; returns its size."""
     waiting -= 1
@@ -178,7 +178,7 @@ def drop_first(heap, waiting):
     return waiting
 
 
-@njit(cache=True, nogil=True)
+@part
 def entry_before(heap, entry, rule, place):
     """Does a heap entry come before (rule, place)?"""
     return heap[entry, 0] < rule or (heap[entry, 0] == rule and heap[entry, 1] < place)

@@ -18,3 +18,5 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
 kernel = njit(cache=True, nogil=True, **_OPTIONS)
 #: A part of kernels: compiled with each kernel that calls it; called from Python it is a plain function.
 part = register_jitable(**_OPTIONS)
+#: A part that a hot loop takes in whole: left to LLVM it can stay a call.
+inline_part = register_jitable(forceinline=True, **_OPTIONS)

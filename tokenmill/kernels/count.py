@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.hashing import combine
 from tokenmill.kernels.intrinsics import borrow
 from tokenmill.kernels.tables import (
@@ -39,7 +39,7 @@ class WordSums(NamedTuple):
     first_seen: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_words(table, keys, text, starts_at, word_ends, first_word, ordinal):
     """Count the words `first_word`, `first_word + 1`, ... of a block until the table is full.
 
@@ -64,7 +64,7 @@ def count_words(table, keys, text, starts_at, word_ends, first_word, ordinal):
     return word_ends.size
 
 
-@njit(cache=True, nogil=True)
+@part
 def add_new_word(table, slot, text, start, end, ordinal):
     """Take a word into the table with count 0; False when there is no room."""
     if not has_room(table, end - start):
@@ -74,7 +74,7 @@ def add_new_word(table, slot, text, start, end, ordinal):
     return True
 
 
-@njit(cache=True, nogil=True)
+@part
 def partition_of(table, slot, partitions):
     """The hash partition of the word in an entry; depends on the word alone."""
     entries = table.entries
@@ -84,7 +84,7 @@ def partition_of(table, slot, partitions):
     return np.int64((spread >> np.uint64(40)) % np.uint64(partitions))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_partitions(table, partitions):
     """int64[partitions, 2]: how many words each partition of the table holds, and how many bytes they have."""
     sizes = np.zeros((partitions, 2), np.int64)
@@ -96,7 +96,7 @@ def measure_partitions(table, partitions):
     return sizes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def extract_words(table, sizes, word_ends, word_bytes, counts, first_seen):
     """Write all words out, partition after partition: end positions and bytes, counts, and when they were first seen."""
     partitions = sizes.shape[0]
@@ -117,7 +117,7 @@ def extract_words(table, sizes, word_ends, word_bytes, counts, first_seen):
         rows[partition] = row + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_long_words(word_ends):
     """Bytes of arena that the words longer than an entry need, if all of them differ."""
     needed, start = 0, 0
@@ -129,7 +129,7 @@ def measure_long_words(word_ends):
     return needed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_up_words(table, text, word_ends, counts, first_seen, sums):
     """Add up rows of words that may repeat: the distinct words go to `sums`, in order of their first row; returns how many there
     are.
@@ -155,7 +155,7 @@ def add_up_words(table, text, word_ends, counts, first_seen, sums):
     return distinct
 
 
-@njit(cache=True, nogil=True)
+@part
 def begin_sum(sums, place, text, start, end):
     """Write a new word behind the others, with count 0."""
     written = sums.offsets[place]

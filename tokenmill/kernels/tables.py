@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import inline_part, kernel, part
 from tokenmill.kernels.hashing import combine, mix
 from tokenmill.kernels.intrinsics import borrow, load_u64, prefetch_row
 
@@ -96,7 +96,7 @@ def power_of_two(least: int) -> int:
     return 1 << max(4, (least - 1).bit_length())
 
 
-@njit(cache=True, nogil=True)
+@part
 def load_up_to_8(text, start, length):
     """The `length` bytes (1 to 8) from `start` on as a zero-padded little-endian number: `ab` gives 0x6261."""
     if start + 8 <= text.size:
@@ -110,7 +110,7 @@ def load_up_to_8(text, start, length):
     return value
 
 
-@njit(cache=True, nogil=True)
+@part
 def hash_bytes(text, start, end):
     """64-bit hash of a byte string, eight bytes at a time; the length is part of it."""
     value = mix(np.uint64(end - start) + np.uint64(1))
@@ -123,7 +123,7 @@ def hash_bytes(text, start, end):
     return value
 
 
-@njit(cache=True, nogil=True)
+@part
 def key_of_word(text, start, end):
     """LOW and HIGH of a short word, NO_KEY of one that is long or ends near the end of the text: `ab` gives 0x6261 and 2 << 56.
 
@@ -135,14 +135,14 @@ def key_of_word(text, start, end):
     return FREE, NO_KEY
 
 
-@njit(cache=True, nogil=True)
+@part
 def home_of_key(entries, low, high):
     """Where the search for a key begins: an even entry, the first of a cache line."""
     key = (low * LOW_FACTOR) ^ (high * HIGH_FACTOR)
     return ((key ^ (key >> HALF)) * LOW_FACTOR >> HALF) & np.uint64(entries.shape[0] - 2)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def stage_keys(entries, text, start, word_ends, first, last, keys):
     """Write LOW, HIGH and the home of the keys of some words to `keys` (uint64[STAGED, 4]), and ask for their cache lines.
 
@@ -159,7 +159,7 @@ def stage_keys(entries, text, start, word_ends, first, last, keys):
         start = end
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def probe_home(entries, keys, place):
     """The entry in the home of a staged key that holds it, and whether there is one; both entries are compared, without a
     branch.
@@ -171,7 +171,7 @@ def probe_home(entries, keys, place):
     return home + np.uint64(in_second), in_first | in_second
 
 
-@njit(cache=True, nogil=True)
+@part
 def search_word(entries, arena, text, start, end):
     """The entry that holds a word of at least one byte, or the free entry where it belongs."""
     entries, arena, text = borrow(entries), borrow(arena), borrow(text)
@@ -188,7 +188,7 @@ def search_word(entries, arena, text, start, end):
     return slot
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def spread_entries(entries, old_count):
     """Double a table in place: the first `old_count` entries are the old table, the others are free.
 
@@ -211,7 +211,7 @@ def spread_entries(entries, old_count):
         put_entry(entries, waiting, place)
 
 
-@njit(cache=True, nogil=True)
+@part
 def take_entry(entries, slot, target, place):
     """Move an entry out of the table, to a row of `target`."""
     for column in range(4):
@@ -219,7 +219,7 @@ def take_entry(entries, slot, target, place):
     entries[slot, HIGH], entries[slot, PAYLOAD] = FREE, np.uint64(0)
 
 
-@njit(cache=True, nogil=True)
+@part
 def put_entry(entries, source, place):
     """Put a row of `source` into the table."""
     slot = home_of_key(entries, source[place, LOW], min(source[place, HIGH], LONG))
@@ -229,7 +229,7 @@ def put_entry(entries, source, place):
         entries[slot, column] = source[place, column]
 
 
-@njit(cache=True, nogil=True)
+@part
 def key_of_any_word(text, start, end):
     """LOW and HIGH of any word; of a long one its hash, and LONG without its place."""
     length = end - start
@@ -243,7 +243,7 @@ def key_of_any_word(text, start, end):
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_word(text, start, end):
     """64-bit hash of a word of at least eight bytes, by which long words are looked up: a multiplication for eight bytes."""
     value = np.uint64(end - start) * LOW_FACTOR
@@ -255,7 +255,7 @@ def hash_word(text, start, end):
     return value ^ (value >> HALF)
 
 
-@njit(cache=True, nogil=True)
+@part
 def same_bytes(arena, place, text, start, end):
     """Is the long word kept at `place` of the arena the word `text[start:end]`?"""
     length = end - start
@@ -268,7 +268,7 @@ def same_bytes(arena, place, text, start, end):
     return load_u64(arena, place + length - 8) == load_u64(text, end - 8)
 
 
-@njit(cache=True, nogil=True)
+@part
 def has_room(table, length):
     """Can a new word of this many bytes be added?"""
     if 4 * (table.fill[ENTRIES_USED] + 1) > 3 * table.entries.shape[0]:
@@ -276,7 +276,7 @@ def has_room(table, length):
     return length <= SHORT_BYTES or table.fill[ARENA_USED] + LENGTH_BYTES + length <= table.arena.size
 
 
-@njit(cache=True, nogil=True)
+@part
 def add_word(table, slot, text, start, end):
     """Write a new word's key into a free entry; its payload and value are 0. The caller has asked `has_room`."""
     table, text = borrow(table), borrow(text)
@@ -290,7 +290,7 @@ def add_word(table, slot, text, start, end):
     entries[slot, LOW], entries[slot, HIGH], entries[slot, PAYLOAD], entries[slot, VALUE] = low, high, np.uint64(0), np.uint64(0)
 
 
-@njit(cache=True, nogil=True)
+@part
 def keep_word(arena, place, text, start, end):
     """Write a word's length and bytes to the arena; returns the place behind them."""
     length = end - start
@@ -300,14 +300,14 @@ def keep_word(arena, place, text, start, end):
     return place + LENGTH_BYTES + length
 
 
-@njit(cache=True, nogil=True)
+@part
 def copy_bytes(source, start, end, target, position):
     """Write `source[start:end]` to `target[position:]`. (To assign slices takes four seconds longer to compile.)"""
     for offset in range(end - start):
         target[position + offset] = source[start + offset]
 
 
-@njit(cache=True, nogil=True)
+@part
 def length_of_entry(table, slot):
     """Length in bytes of the word in a used entry."""
     high = table.entries[slot, HIGH]
@@ -316,7 +316,7 @@ def length_of_entry(table, slot):
     return np.int64(high >> LENGTH_SHIFT)
 
 
-@njit(cache=True, nogil=True)
+@part
 def copy_word(table, slot, target, position):
     """Write the word in a used entry to `target[position:]`."""
     length = length_of_entry(table, slot)
@@ -329,7 +329,7 @@ def copy_word(table, slot, target, position):
         target[position + byte] = np.uint8((word >> np.uint64(8 * (byte & 7))) & np.uint64(0xFF))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def empty_table(table):
     """Forget every word."""
     table.entries[:, HIGH] = FREE
