@@ -39,6 +39,7 @@ EXTRAS = {
         "datatrove==0.10.1",
         "fastokens==0.3.5",
         "gigatoken==0.10.0",
+        "orjson>=3.11,<4",
         "psutil>=7,<8",
         "rustbpe==0.1.0",
         "sentencepiece==0.2.3",

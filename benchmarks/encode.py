@@ -50,6 +50,8 @@ def compare_peers(settings: Settings, corpus: str, vocabulary: Path, *, cores: i
                 print(f"  {name}: {error}")
                 continue
             print(f"  {_describe(name, rows[name][-1])}")
+    if not rows["tokenmill"]:
+        raise BenchmarkError(f"tokenmill itself could not be measured: {missing['tokenmill']}")
     others = find_other_ids(rows)
     kind = "trained" if vocabulary.name.endswith("32k") else vocabulary.name
     save_result(

