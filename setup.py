@@ -31,7 +31,20 @@ EXTRAS = {
         "mypy>=2.4,<3",
         "types-PyYAML>=6.0.12",
     ],
-    "bench": ["tokenizers>=0.23,<0.24", "tiktoken>=0.14,<0.15", "psutil>=7,<8"],
+    # The peers that the benchmarks compare with, in the versions that they were written for.
+    "bench": [
+        "bpeasy==0.1.6",
+        "datatrove==0.10.1",
+        "fastokens==0.3.5",
+        "gigatoken==0.10.0",
+        "orjson>=3.11,<4",
+        "psutil>=7,<8",
+        "rustbpe==0.1.0",
+        "sentencepiece==0.2.3",
+        "tiktoken>=0.14,<0.15",
+        "tokenizers>=0.23,<0.24",
+        "tokie==0.1.4",
+    ],
     # Exact: the release that the test of the Embedding layer ran with, and whose CPU build is small.
     "torch": ["torch==2.13.0"],
     # Beam's own extras: gs:// and Dataflow, s3://.

@@ -26,7 +26,7 @@ LAYERS = (
     ("kernels",),
     ("errors", "schemas", "arrow", "reference", "reference_words", "data"),
     ("alphabets", "models", "normalizers", "pretokenizers"),
-    ("word_counts", "merge_loop"),
+    ("word_counts", "merge_loop", "encoder"),
     ("tokenizer",),
     ("trainers", "formats", "postprocessors", "report", "dataset", "explain"),
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import settings
+from numba import njit
 
 from tokenmill.merge_loop import MergeRules, WordSymbols, learn_merges
 from tokenmill.pretokenizers import PreTokenizer
@@ -22,6 +24,13 @@ JIT = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 WRITE_GOLDEN = os.environ.get("TOKENMILL_WRITE_GOLDEN") == "1"
 
 CountedWords = Sequence[tuple[str, int]]
+
+
+@cache
+def compiled(part: Callable[..., Any]) -> Callable[..., Any]:
+    """A part of kernels as Python can call it; without JIT it is the plain function."""
+    function: Callable[..., Any] = njit(part)
+    return function
 
 
 def few_cases(with_jit: int, without: int) -> settings:

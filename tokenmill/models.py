@@ -10,7 +10,7 @@ import numpy as np
 
 from tokenmill.alphabets import Alphabet, ByteAlphabet, CharacterAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.kernels import bpe
+from tokenmill.kernels import bpe, bpe_merge
 from tokenmill.kernels.tables import power_of_two
 
 MODELS = ("byte-bpe", "char-bpe")
@@ -87,15 +87,15 @@ class BpeModel:
         byte_ids, character_ids = self.alphabet.lookup_tables(ordinary)
         unknown = bpe.UNKNOWN if self.unk_token is None else self.vocab[self.unk_token]
         rules = self._build_rules()
-        return bpe.BpeTables(byte_ids, character_ids, rules, bpe.list_byte_rules(rules, byte_ids), np.int64(unknown))
+        return bpe.BpeTables(byte_ids, character_ids, rules, bpe_merge.list_byte_rules(rules, byte_ids), np.int64(unknown))
 
     def _build_rules(self) -> np.ndarray:
         ids = self.vocab
         lefts = np.array([ids[left] for left, _ in self.merge_rules], np.int32)
         rights = np.array([ids[right] for _, right in self.merge_rules], np.int32)
         products = np.array([ids[left + right] for left, right in self.merge_rules], np.int32)
-        rules = np.full((power_of_two(2 * lefts.size + 1), 2), bpe.EMPTY, np.int64)
-        bpe.add_rules(rules, lefts, rights, products)
+        rules = np.full((power_of_two(2 * lefts.size + 1), 2), bpe_merge.EMPTY, np.int64)
+        bpe_merge.add_rules(rules, lefts, rights, products)
         return rules
 
     @cached_property

@@ -20,16 +20,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.arrow import large_strings, text_buffers, wrap_binary
+from tokenmill.arrow import large_strings, wrap_binary
+from tokenmill.encoder import Encoder
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError
-from tokenmill.kernels import bpe, tables
 from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
-
-CACHE_WORDS = 1 << 19
-CACHE_ARENA_BYTES = 32 << 20
-CACHE_IDS = 1 << 22
 
 
 class Tokenizer:
@@ -52,7 +48,7 @@ class Tokenizer:
         self.normalizer = normalizer or Normalizer("identity")
         self.training = dict(training or {})
         self._lock = threading.Lock()
-        self._encoder: _Encoder | None = None
+        self._encoder: Encoder | None = None
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.model.name}, {self.pretokenizer.name}, {len(self):,} tokens)"
@@ -75,9 +71,11 @@ class Tokenizer:
         except OSError as error:
             raise TokenizerFileError(f"{path}: {error.strerror}; give the path of a tokenizer.json") from None
         try:
-            return native.loads(content)
+            tokenizer = native.loads(content)
         except TokenizerFileError as error:
             raise TokenizerFileError(f"{path}: {error}") from None
+        tokenizer._encoder = Encoder(tokenizer.model, tokenizer.pretokenizer)
+        return tokenizer
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a tokenizer.json by temporary name and rename: readers see the old file or the new one."""
@@ -165,7 +163,7 @@ class Tokenizer:
             texts = large_strings(texts)
         with self._lock:
             if self._encoder is None:
-                self._encoder = _Encoder(self.model, self.pretokenizer)
+                self._encoder = Encoder(self.model, self.pretokenizer)
             return self._encoder.encode(texts)
 
     def _encode_checked(self, texts: pa.Array) -> pa.LargeListArray:
@@ -202,52 +200,6 @@ class Tokenizer:
             special = {self.model.vocab[token] for token in self.special_tokens}
             ids = [token_id for token_id in ids if token_id not in special]
         return self.model.spell(ids)
-
-
-class _Encoder:
-    """The working memory of a tokenizer: kernel tables, the cache of words, and room for ids that is used again and again."""
-
-    def __init__(self, model: BpeModel, pretokenizer: PreTokenizer) -> None:
-        self._tables = model.tables
-        self._scanner = pretokenizer.scanner()
-        table = tables.allocate_table(CACHE_WORDS, CACHE_ARENA_BYTES)
-        kept, scratch = np.empty(CACHE_IDS, np.int32), np.empty(bpe.SHORT_SYMBOLS, np.int64)
-        self._cache = bpe.EncodeCache(table, kept, np.zeros(1, np.int64), scratch)
-        self._can_fail = self._tables.byte_ids.size == 0 and self._tables.unknown == bpe.UNKNOWN
-
-    def encode(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
-        """Ids of a large_string or large_binary array, and which texts hold an unknown character."""
-        text, doc_ends = text_buffers(texts)
-        self._keep_learning()
-        # One id a byte, and what the kernel writes in vain. What no id is written to costs address space alone.
-        ids = np.empty(text.size + bpe.IDS_A_COPY, np.int32)
-        offsets = np.zeros(doc_ends.size + 1, np.int64)
-        used, document = 0, 1
-        for block in self._scanner.blocks(text, doc_ends):
-            ended = block.doc_words.size
-            place = (block.text, block.first, block.word_ends, block.doc_words)
-            used = bpe.encode_block(self._tables, self._cache, *place, ids, used, offsets[document : document + ended])
-            document += ended
-        ids = ids[:used]
-        return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)), self._find_unknown(ids, offsets)
-
-    def _find_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        found = np.zeros(offsets.size - 1, bool)
-        if self._can_fail:
-            places = np.flatnonzero(ids == bpe.UNKNOWN)
-            found[np.searchsorted(offsets, places, side="right") - 1] = True
-        return found
-
-    def _keep_learning(self) -> None:
-        """Empty the cache when it is nearly full: new words should find room."""
-        fill, entries = self._cache.table.fill, self._cache.table.entries
-        if (
-            2 * fill[tables.ENTRIES_USED] > 0.9 * entries.shape[0]
-            or fill[tables.ARENA_USED] > 0.9 * CACHE_ARENA_BYTES
-            or self._cache.ids_used[bpe.IDS_USED] > 0.9 * CACHE_IDS
-        ):
-            tables.empty_table(self._cache.table)
-            self._cache.ids_used[:] = 0
 
 
 def _check_utf_8(data: bytes) -> None:

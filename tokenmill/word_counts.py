@@ -40,6 +40,7 @@ class WordCounter:
     def __init__(self, pretokenizer: PreTokenizer, *, table_words: int = TABLE_WORDS, arena_bytes: int = ARENA_BYTES) -> None:
         self._scanner = pretokenizer.scanner()
         self._table = tables.allocate_table(table_words, arena_bytes)
+        self._keys = np.empty((tables.STAGED, 4), np.uint64)
         self._base = 0
         self.words = 0
 
@@ -78,14 +79,14 @@ class WordCounter:
             yield partition, table.slice(stops[partition] - sizes[partition, 0], sizes[partition, 0])
 
     def _count_block(self, text: np.ndarray, first: int, word_ends: np.ndarray) -> Iterator[Partition]:
-        word = kernel.count_words(self._table, text, first, word_ends, 0, self.words)
+        word = kernel.count_words(self._table, self._keys, text, first, word_ends, 0, self.words)
         while word < word_ends.size:
             yield from self.drain()
-            reached = kernel.count_words(self._table, text, first, word_ends, word, self.words)
+            reached = kernel.count_words(self._table, self._keys, text, first, word_ends, word, self.words)
             if reached == word:
                 start = first if word == 0 else int(word_ends[word - 1])
                 yield self._count_oversized(text, start, int(word_ends[word]), word)
-                reached = kernel.count_words(self._table, text, first, word_ends, word + 1, self.words)
+                reached = kernel.count_words(self._table, self._keys, text, first, word_ends, word + 1, self.words)
             word = reached
 
     def _count_oversized(self, text: np.ndarray, start: int, end: int, word: int) -> Partition:

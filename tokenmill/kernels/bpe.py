@@ -1,7 +1,5 @@
-"""Encoding with BPE: words to token ids through a cache of words, and merging for the words the cache does not hold.
-
-Merging takes the lowest rank first, the leftmost among equals. Short words are merged in place in two small arrays; long ones
-with a heap over the same spans that training uses, in n log n time and linear memory.
+"""Encoding with BPE: words to token ids through a cache of words, and by merging (bpe_merge.py) where the cache does not hold
+one.
 """
 
 from __future__ import annotations
@@ -9,24 +7,34 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from tokenmill.kernels.hashing import GOLDEN, HALF
-from tokenmill.kernels.intrinsics import borrow, copy_64_bytes, count_leading_zeros, count_trailing_zeros
-from tokenmill.kernels.tables import PAYLOAD, VALUE, WordTable, add_word, find_word, has_room
+from tokenmill.kernels.bpe_merge import NO_RULE, SHORT_SYMBOLS, merge_long, merge_short, rule_of
+from tokenmill.kernels.compiling import inline_part, kernel, part
+from tokenmill.kernels.hashing import HALF
+from tokenmill.kernels.intrinsics import borrow, copy_64_bytes
+from tokenmill.kernels.tables import (
+    FREE,
+    HIGH,
+    PAYLOAD,
+    STAGED,
+    VALUE,
+    WordTable,
+    add_word,
+    has_room,
+    probe_home,
+    search_word,
+    stage_keys,
+)
 
 UNKNOWN = -1
-EMPTY, INSIDE = -1, -2
-NO_RULE = np.int64(0x7FFFFFFFFFFFFFFF)
-LOW_32 = np.int64(0xFFFFFFFF)
-ALL, ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(1)
+LOW_HALF = np.uint64(0xFFFFFFFF)
 IDS_USED = 0
-#: Words of up to this many symbols are merged in place: below it, a search through all pairs beats a heap.
-SHORT_SYMBOLS = 64
 #: Longer words are merged afresh each time: they are rare, and would push others out of the cache.
 CACHED_BYTES = 256
-#: Ids that an entry of the cache holds itself, and how many are copied at once from where the others stand.
-INLINE_IDS, IDS_A_COPY = 2, 16
+#: Ids that an entry of the cache holds itself, and how far behind the last id the kernels may write in vain.
+INLINE_IDS, IDS_IN_VAIN = 4, 16
+INLINE_LIMIT = 1 << 28
+SIZE_SHIFT, FOURTH_MASK = np.uint64(60), np.uint64(INLINE_LIMIT - 1)
 
 
 class BpeTables(NamedTuple):
@@ -46,59 +54,24 @@ class BpeTables(NamedTuple):
 
 
 class EncodeCache(NamedTuple):
-    """Words that were encoded before. VALUE of an entry holds the ids themselves, low and high half, when they are one
-    or two, else their place in `ids`. PAYLOAD says how many they are."""
+    """Words that were encoded before.
+
+    An entry holds up to four ids below 2^28 itself: VALUE the first two, 32 bits each, PAYLOAD the third, the fourth in 28 bits,
+    and how many they are in the highest four bits. Of other words, those four bits are 0, PAYLOAD is the number of ids, and VALUE
+    their place in `ids`.
+    """
 
     table: WordTable
     ids: np.ndarray  # int32[m]
     ids_used: np.ndarray  # int64[1]
+    keys: np.ndarray  # uint64[STAGED, 4], scratch for looking up
     found: np.ndarray  # int64[SHORT_SYMBOLS], scratch for merging
-
-
-@njit(cache=True, nogil=True)
-def add_rules(rules, lefts, rights, products):
-    """Fill an empty rule table; the rank of a rule is its row. A pair that stands twice keeps its last rank."""
-    for rank in range(lefts.size):
-        key = np.int64(lefts[rank]) << 32 | np.int64(rights[rank])
-        slot = find_rule(rules, key)
-        rules[slot, 0], rules[slot, 1] = key, np.int64(rank) << 32 | np.int64(products[rank])
-
-
-@njit(cache=True, nogil=True)
-def find_rule(rules, key):
-    """The entry of a pair, or the free entry where it belongs."""
-    mask = np.uint64(rules.shape[0] - 1)
-    slot = (np.uint64(key) * GOLDEN >> HALF) & mask
-    while rules[slot, 0] != key and rules[slot, 0] != EMPTY:
-        slot = (slot + np.uint64(1)) & mask
-    return slot
-
-
-@njit(cache=True, nogil=True)
-def rule_of(rules, left, right):
-    """rank << 32 | product of a pair, NO_RULE where there is none: the smaller of two is the one to apply first."""
-    if left < 0 or right < 0:
-        return NO_RULE
-    key = np.int64(left) << 32 | np.int64(right)
-    slot = find_rule(rules, key)
-    return rules[slot, 1] if rules[slot, 0] == key else NO_RULE
-
-
-@njit(cache=True, nogil=True)
-def list_byte_rules(rules, byte_ids):
-    """`byte_rules` of `BpeTables`: the first pairs of a word are read from it, without a search (9 of 20 look-ups of a word)."""
-    count = byte_ids.size
-    byte_rules = np.empty(count * count, np.int64)
-    for left in range(count):
-        for right in range(count):
-            byte_rules[left * count + right] = rule_of(rules, byte_ids[left], byte_ids[right])
-    return byte_rules
 
 
 # --- words to base symbols ------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@part
 def sequence_length(lead):
     """Bytes of the UTF-8 sequence that a lead byte announces: 0xE4 gives 3."""
     if lead < 0xC0:
@@ -108,7 +81,7 @@ def sequence_length(lead):
     return 3 if lead < 0xF0 else 4
 
 
-@njit(cache=True, nogil=True)
+@part
 def code_point_at(text, position, length):
     """Decode one UTF-8 sequence of valid text."""
     if length == 1:
@@ -119,7 +92,7 @@ def code_point_at(text, position, length):
     return value
 
 
-@njit(cache=True, nogil=True)
+@part
 def look_up_symbols(tables, text, start, end, symbols, first):
     """Write the base symbols of a word into `symbols[first:]` (one an unknown character); returns how many."""
     if tables.byte_ids.size:
@@ -137,134 +110,13 @@ def look_up_symbols(tables, text, start, end, symbols, first):
     return size
 
 
-# --- merging ----------------------------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def merge_short(rules, symbols, first, size, found):
-    """Merge `symbols[first : first + size]` (at most 64) in place; returns the new size.
-
-    `found[i]` is the rule of symbols i and i + 1, NO_RULE for the last. A symbol that became a part of the one before it is no longer
-    `alive`: nothing is moved before the end.
-    """
-    alive = ALL >> np.uint64(64 - size)
-    while True:
-        best, rule = np.int64(0), found[0]
-        for place in range(1, size):
-            if found[place] < rule:
-                best, rule = place, found[place]
-        if rule == NO_RULE:
-            break
-        symbol = np.int32(rule & LOW_32)
-        symbols[first + best] = symbol
-        place = best + 1 + count_trailing_zeros(alive >> np.uint64(best) >> ONE)
-        alive &= ~(ONE << np.uint64(place))
-        found[place] = found[best] = NO_RULE
-        behind, before = alive >> np.uint64(place), alive & ((ONE << np.uint64(best)) - ONE)
-        if behind:
-            found[best] = rule_of(rules, symbol, symbols[first + place + count_trailing_zeros(behind)])
-        if before:
-            place = 63 - count_leading_zeros(before)
-            found[place] = rule_of(rules, symbols[first + place], symbol)
-    return keep_alive(symbols, first, alive)
-
-
-@njit(cache=True, nogil=True)
-def keep_alive(symbols, first, alive):
-    """Move the symbols that are left to the front; returns how many there are."""
-    size = np.int64(0)
-    while alive:
-        symbols[first + size] = symbols[first + count_trailing_zeros(alive)]
-        alive &= alive - ONE
-        size += 1
-    return size
-
-
-@njit(cache=True, nogil=True)
-def merge_long(rules, symbols, size):
-    """As `merge_short`, for words of any length: a heap of (rule, place) over symbols that know their spans."""
-    spans = np.ones(size, np.int32)
-    heap = np.empty((2 * size, 2), np.int64)
-    waiting = 0
-    for place in range(size - 1):
-        waiting = offer_pair(rules, symbols, place, place + 1, heap, waiting)
-    while waiting > 0:
-        rule, place = heap[0, 0], heap[0, 1]
-        waiting = drop_first(heap, waiting)
-        follower = place + spans[place]
-        if symbols[place] < 0 or follower >= size or rule_of(rules, symbols[place], symbols[follower]) != rule:
-            continue
-        after = follower + spans[follower]
-        symbols[place], symbols[follower] = rule & LOW_32, INSIDE
-        spans[place] = after - place
-        spans[after - 1] = after - place
-        if after < size:
-            waiting = offer_pair(rules, symbols, place, after, heap, waiting)
-        if place > 0:
-            waiting = offer_pair(rules, symbols, place - spans[place - 1], place, heap, waiting)
-    return close_gaps(symbols, spans, size)
-
-
-@njit(cache=True, nogil=True)
-def close_gaps(symbols, spans, size):
-    """Move the symbols that are left to the front; returns how many there are."""
-    kept, place = 0, 0
-    while place < size:
-        symbols[kept] = symbols[place]
-        place += spans[place]
-        kept += 1
-    return kept
-
-
-@njit(cache=True, nogil=True)
-def offer_pair(rules, symbols, place, follower, heap, waiting):
-    """Put the pair at two places into the heap if it has a rule; returns the heap's size."""
-    rule = rule_of(rules, symbols[place], symbols[follower])
-    if rule == NO_RULE:
-        return waiting
-    entry = waiting
-    while entry > 0:
-        parent = (entry - 1) >> 1
-        if heap[parent, 0] < rule or (heap[parent, 0] == rule and heap[parent, 1] <= place):
-            break
-        heap[entry, 0], heap[entry, 1] = heap[parent, 0], heap[parent, 1]
-        entry = parent
-    heap[entry, 0], heap[entry, 1] = rule, place
-    return waiting + 1
-
-
-@njit(cache=True, nogil=True)
-def drop_first(heap, waiting):
-    """Remove the first entry of the heap; returns its size."""
-    waiting -= 1
-    rule, place = heap[waiting, 0], heap[waiting, 1]
-    entry = 0
-    while True:
-        child = 2 * entry + 1
-        if child >= waiting:
-            break
-        if child + 1 < waiting and entry_before(heap, child + 1, heap[child, 0], heap[child, 1]):
-            child += 1
-        if not entry_before(heap, child, rule, place):
-            break
-        heap[entry, 0], heap[entry, 1] = heap[child, 0], heap[child, 1]
-        entry = child
-    heap[entry, 0], heap[entry, 1] = rule, place
-    return waiting
-
-
-@njit(cache=True, nogil=True)
-def entry_before(heap, entry, rule, place):
-    """Does a heap entry come before (rule, place)?"""
-    return heap[entry, 0] < rule or (heap[entry, 0] == rule and heap[entry, 1] < place)
-
-
 # --- blocks of words ------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@part
 def encode_word(tables, text, start, end, ids, used, found):
     """Encode one word without the cache into `ids[used:]` (room for one id a byte); returns how many ids it has."""
+    tables, text, ids, found = borrow(tables), borrow(text), borrow(ids), borrow(found)
     rules, byte_rules, size = tables.rules, tables.byte_rules, end - start
     if byte_rules.size and size <= SHORT_SYMBOLS:
         byte_ids = tables.byte_ids
@@ -282,59 +134,105 @@ def encode_word(tables, text, start, end, ids, used, found):
     return merge_short(rules, ids, used, size, found)
 
 
-@njit(cache=True, nogil=True)
+@part
 def remember_word(cache, slot, text, start, end, ids, used, size):
     """Add a word and its ids, which are `ids[used : used + size]`, to the cache if there is room."""
+    cache, text, ids = borrow(cache), borrow(text), borrow(ids)
     table, kept = cache.table, cache.ids
-    place = cache.ids_used[IDS_USED]
-    if not has_room(table, end - start) or place + size + IDS_A_COPY > kept.size:
+    place, inline = cache.ids_used[IDS_USED], fit_inline(ids, used, size)
+    if not has_room(table, end - start) or not (inline or place + size + IDS_IN_VAIN <= kept.size):
         return
     add_word(table, slot, text, start, end)
-    table.entries[slot, PAYLOAD] = np.uint64(size)
-    if size <= INLINE_IDS:
-        table.entries[slot, VALUE] = np.uint64((np.int64(ids[used + size - 1]) & LOW_32) << 32 | (np.int64(ids[used]) & LOW_32))
+    if inline:
+        write_inline_ids(table.entries, slot, ids, used, size)
         return
-    table.entries[slot, VALUE] = np.uint64(place)
+    table.entries[slot, VALUE], table.entries[slot, PAYLOAD] = np.uint64(place), np.uint64(size)
     for offset in range(size):
         kept[place + offset] = ids[used + offset]
     cache.ids_used[IDS_USED] = place + size
 
 
-@njit(cache=True, nogil=True)
+@part
+def fit_inline(ids, used, size):
+    """Do the ids of a word fit into its entry?"""
+    if size > INLINE_IDS:
+        return False
+    for place in range(used, used + size):
+        if not 0 <= ids[place] < INLINE_LIMIT:
+            return False
+    return True
+
+
+@part
+def write_inline_ids(entries, slot, ids, used, size):
+    """Put up to four ids into an entry."""
+    value, payload = np.uint64(ids[used]), np.uint64(size) << SIZE_SHIFT
+    if size > 1:
+        value |= np.uint64(ids[used + 1]) << HALF
+    if size > 2:
+        payload |= np.uint64(ids[used + 2])
+    if size > 3:
+        payload |= np.uint64(ids[used + 3]) << HALF
+    entries[slot, VALUE], entries[slot, PAYLOAD] = value, payload
+
+
+@part
 def encode_new_word(tables, cache, slot, text, start, end, ids, used):
     """Encode a word that the cache does not hold, and let the cache have it; returns the new `used`."""
+    tables, cache, text, ids = borrow(tables), borrow(cache), borrow(text), borrow(ids)
     size = encode_word(tables, text, start, end, ids, used, cache.found)
     if end - start <= CACHED_BYTES:
         remember_word(cache, slot, text, start, end, ids, used, size)
     return used + size
 
 
-@njit(cache=True, nogil=True)
+@inline_part
+def write_four(ids, used, value, payload):
+    """Write the four ids of an entry, whether they count or not: no branch on what cannot be predicted."""
+    ids[used], ids[used + 1] = np.int32(value & LOW_HALF), np.int32(value >> HALF)
+    ids[used + 2], ids[used + 3] = np.int32(payload & LOW_HALF), np.int32(payload >> HALF & FOURTH_MASK)
+
+
+@inline_part
+def write_kept(kept, place, ids, used, size):
+    """Copy the many ids of a word from where they are kept, 16 at once."""
+    for offset in range(0, size, IDS_IN_VAIN):
+        copy_64_bytes(kept, place + offset, ids, used + offset)
+
+
+@part
 def encode_words(tables, cache, text, start, word_ends, words, ids, used):
     """Encode words that lie end to end in `text` from `start` on; returns how many `ids` stand then.
 
     `text`: uint8[n]; `word_ends`: int64[w]; `words`: the first of them, and the one to stop before; `ids`: int32[at least used +
-    bytes of the words + IDS_A_COPY].
+    bytes of the words + IDS_IN_VAIN].
     """
     tables, cache, text, word_ends, ids = borrow(tables), borrow(cache), borrow(text), borrow(word_ends), borrow(ids)
-    entries, arena, kept = cache.table.entries, cache.table.arena, cache.ids
-    for word in range(words[0], words[1]):
-        end = word_ends[word]
-        slot = find_word(entries, arena, text, start, end)
-        size, value = np.int64(entries[slot, PAYLOAD]), np.int64(entries[slot, VALUE])
-        if size > INLINE_IDS:
-            for offset in range(0, size, IDS_A_COPY):
-                copy_64_bytes(kept, value + offset, ids, used + offset)
-        else:  # both are written, one of them may not count: no branch on what cannot be predicted
-            ids[used], ids[used + 1] = np.int32(value & LOW_32), np.int32(value >> 32)
-            if size == 0:
+    entries, arena, kept, keys = cache.table.entries, cache.table.arena, cache.ids, cache.keys
+    for first in range(words[0], words[1], STAGED):
+        last = min(first + STAGED, words[1])
+        stage_keys(entries, text, start, word_ends, first, last, keys)
+        for word in range(first, last):
+            end = word_ends[word]
+            slot, known = probe_home(entries, keys, word - first)
+            if not known:
+                slot = search_word(entries, arena, text, start, end)
+                known = entries[slot, HIGH] != FREE
+            value, payload = entries[slot, VALUE], entries[slot, PAYLOAD]
+            size = np.int64(payload >> SIZE_SHIFT)
+            if known & (size > 0):
+                write_four(ids, used, value, payload)
+                used += size
+            elif known:
+                write_kept(kept, np.int64(value), ids, used, np.int64(payload))
+                used += np.int64(payload)
+            else:
                 used = encode_new_word(tables, cache, slot, text, start, end, ids, used)
-        used += size
-        start = end
+            start = end
     return used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def encode_block(tables, cache, text, starts_at, word_ends, doc_words, ids, used, doc_ids):
     """Encode a block of words; `doc_ids[k]` becomes the number of ids at which the k-th document that ends in the block ends.
 

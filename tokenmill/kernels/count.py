@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.hashing import combine
 from tokenmill.kernels.intrinsics import borrow
 from tokenmill.kernels.tables import (
@@ -17,13 +17,16 @@ from tokenmill.kernels.tables import (
     LOW,
     PAYLOAD,
     SHORT_BYTES,
+    STAGED,
     VALUE,
     add_word,
     copy_bytes,
     copy_word,
-    find_word,
     has_room,
     length_of_entry,
+    probe_home,
+    search_word,
+    stage_keys,
 )
 
 
@@ -36,29 +39,34 @@ class WordSums(NamedTuple):
     first_seen: np.ndarray
 
 
-@njit(cache=True, nogil=True)
-def count_words(table, text, starts_at, word_ends, first_word, ordinal):
+@kernel
+def count_words(table, keys, text, starts_at, word_ends, first_word, ordinal):
     """Count the words `first_word`, `first_word + 1`, ... of a block until the table is full.
 
-    Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w]. `ordinal` numbers word 0 of the block
-    within the split. Returns the first word that was not counted (w when all were).
+    `keys`: uint64[STAGED, 4], scratch. Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w].
+    `ordinal` numbers word 0 of the block within the split. Returns the first word that was not counted (w when all were).
     """
-    table, text, word_ends = borrow(table), borrow(text), borrow(word_ends)
+    table, keys, text, word_ends = borrow(table), borrow(keys), borrow(text), borrow(word_ends)
     start = starts_at if first_word == 0 else word_ends[first_word - 1]
-    entries, arena = table.entries, table.arena
-    for word in range(first_word, word_ends.size):
-        end = word_ends[word]
-        slot = find_word(entries, arena, text, start, end)
-        if entries[slot, HIGH] == FREE and not add_new_word(table, slot, text, start, end, ordinal + word):
-            return word
-        entries[slot, VALUE] += np.uint64(1)
-        start = end
+    entries = table.entries
+    for first in range(first_word, word_ends.size, STAGED):
+        last = min(first + STAGED, word_ends.size)
+        stage_keys(entries, text, start, word_ends, first, last, keys)
+        for word in range(first, last):
+            end = word_ends[word]
+            slot, known = probe_home(entries, keys, word - first)
+            if not known:
+                slot = search_word(entries, table.arena, text, start, end)
+                if entries[slot, HIGH] == FREE and not add_new_word(table, slot, text, start, end, ordinal + word):
+                    return word
+            entries[slot, VALUE] += np.uint64(1)
+            start = end
     return word_ends.size
 
 
-@njit(cache=True, nogil=True)
+@part
 def add_new_word(table, slot, text, start, end, ordinal):
-    """Take a word into the table with count 0; False when there is no room. (A call of its own keeps the loop above small.)"""
+    """Take a word into the table with count 0; False when there is no room."""
     if not has_room(table, end - start):
         return False
     add_word(table, slot, text, start, end)
@@ -66,7 +74,7 @@ def add_new_word(table, slot, text, start, end, ordinal):
     return True
 
 
-@njit(cache=True, nogil=True)
+@part
 def partition_of(table, slot, partitions):
     """The hash partition of the word in an entry; depends on the word alone."""
     entries = table.entries
@@ -76,7 +84,7 @@ def partition_of(table, slot, partitions):
     return np.int64((spread >> np.uint64(40)) % np.uint64(partitions))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_partitions(table, partitions):
     """int64[partitions, 2]: how many words each partition of the table holds, and how many bytes they have."""
     sizes = np.zeros((partitions, 2), np.int64)
@@ -88,7 +96,7 @@ def measure_partitions(table, partitions):
     return sizes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def extract_words(table, sizes, word_ends, word_bytes, counts, first_seen):
     """Write all words out, partition after partition: end positions and bytes, counts, and when they were first seen."""
     partitions = sizes.shape[0]
@@ -109,7 +117,7 @@ def extract_words(table, sizes, word_ends, word_bytes, counts, first_seen):
         rows[partition] = row + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_long_words(word_ends):
     """Bytes of arena that the words longer than an entry need, if all of them differ."""
     needed, start = 0, 0
@@ -121,7 +129,7 @@ def measure_long_words(word_ends):
     return needed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_up_words(table, text, word_ends, counts, first_seen, sums):
     """Add up rows of words that may repeat: the distinct words go to `sums`, in order of their first row; returns how many there
     are.
@@ -133,7 +141,7 @@ def add_up_words(table, text, word_ends, counts, first_seen, sums):
     entries, arena, distinct, start = table.entries, table.arena, 0, 0
     for word in range(word_ends.size):
         end = word_ends[word]
-        slot = find_word(entries, arena, text, start, end)
+        slot = search_word(entries, arena, text, start, end)
         if entries[slot, HIGH] == FREE:
             add_word(table, slot, text, start, end)
             entries[slot, VALUE] = np.uint64(distinct)
@@ -147,7 +155,7 @@ def add_up_words(table, text, word_ends, counts, first_seen, sums):
     return distinct
 
 
-@njit(cache=True, nogil=True)
+@part
 def begin_sum(sums, place, text, start, end):
     """Write a new word behind the others, with count 0."""
     written = sums.offsets[place]

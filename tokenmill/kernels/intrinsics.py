@@ -21,6 +21,9 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]
         """The same arrays, or tuple of arrays, without reference counting in kernels."""
         return value
 
+    def prefetch_row(rows: np.ndarray, row: np.uint64) -> None:
+        """Ask for the cache line where a row of a two-dimensional array begins; nothing waits for it."""
+
     def load_u64(buffer: np.ndarray, position: int) -> np.uint64:
         """Eight bytes from `position` on as a little-endian number: the bytes `01 02 00 00 00 00 00 00` give 0x0201."""
         return np.uint64(int.from_bytes(buffer[position : position + 8].tobytes(), "little"))
@@ -82,7 +85,8 @@ else:
             array.parent = cgutils.get_null_value(array.parent.type)
             return array._getvalue()
         if isinstance(kind, types.BaseTuple):
-            items = [_disown(context, builder, item, builder.extract_value(value, place)) for place, item in enumerate(kind)]
+            kinds: Any = kind
+            items = [_disown(context, builder, item, builder.extract_value(value, place)) for place, item in enumerate(kinds)]
             return context.make_tuple(builder, kind, items)
         return value
 
@@ -90,15 +94,33 @@ else:
     def borrow(typingctx: Any, value: Any) -> Any:
         """The same arrays, or tuple of arrays, without reference counting in kernels.
 
-        Numba counts a reference up and down, 15 ns with two locked instructions, nearly wherever a function takes an array or takes
-        one out of a tuple. A kernel that Python calls borrows its arrays first: its caller holds them as long as it runs. What is
-        borrowed must not be given back to Python.
+        Numba counts a reference up and down, 15 ns with two locked instructions, nearly wherever a function takes an array or
+        takes one out of a tuple. A kernel that Python calls borrows its arrays first: its caller holds them as long as it runs.
+        What is borrowed must not be given back to Python.
         """
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return _disown(context, builder, signature.args[0], arguments[0])
 
         return value(value), generate
+
+    @intrinsic
+    def prefetch_row(typingctx: Any, rows: Any, row: Any) -> Any:
+        """Ask for the cache line where a row of a two-dimensional array begins; nothing waits for it."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            width = builder.extract_value(array.shape, 1)
+            pointer = builder.bitcast(builder.gep(array.data, [builder.mul(arguments[1], width)]), cgutils.voidptr_t)
+            number = cgutils.int32_t
+            kind = cgutils.ir.FunctionType(cgutils.ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+            prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+            builder.call(prefetch, [pointer, number(0), number(3), number(1)])  # to read, keep it, data
+            return context.get_dummy_value()
+
+        if isinstance(rows, types.Array) and rows.ndim == 2 and rows.layout == "C":
+            return types.void(rows, types.uint64), generate
+        return None
 
     @intrinsic
     def load_u64(typingctx: Any, buffer: Any, position: Any) -> Any:
