@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from tokenmill.kernels.compiling import kernel
 from tokenmill.kernels.intrinsics import borrow
 from tokenmill.kernels.scan_bytes import copy_bytes
 
 LENGTH_BYTES = 4
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_lengths_first(data, ends, target):
     """Write strings that lie end to end (uint8[n], ending at int64[d]) to `target` (uint8[n + 4 * d])."""
     data, ends, target = borrow(data), borrow(ends), borrow(target)
