@@ -21,15 +21,15 @@ import pyarrow as pa
 
 from tokenmill.arrow import text_buffers
 from tokenmill.kernels.byte_arrays import LENGTH_BYTES, put_lengths_first
-from transforms.thrift import Value, array, binary, i32, i64, struct, varint
+from transforms.thrift import TRUE, Value, array, binary, i32, i64, struct, varint
 
 #: Level 3 saves 7 % of the size and costs 20 % more time.
 COMPRESSION_LEVEL = 1
-#: How many values, empty lists included, a page of token ids holds; how many bytes of strings one of document ids begins within.
+#: How many values, empty lists included, a page of token ids holds, and how many at most: its size in bytes has to be an int32.
 PAGE_VALUES = 1 << 18
+MOST_PAGE_VALUES = 1 << 28
+#: How many bytes of strings a page of document ids begins within.
 PAGE_BYTES = 1 << 20
-#: Room for the levels of a page: three bits a value, and their heads.
-_LEVEL_BYTES = PAGE_VALUES // 2
 #: A page of lists that are this long on average has runs of levels; in others each level is a bit or two.
 _RUN_VALUES = 128
 _LONGEST_STATISTIC = 4096
@@ -100,12 +100,12 @@ def write_strings(ids: pa.StringArray, name: str) -> ColumnChunk:
 
 
 def _describe_strings(ids: pa.StringArray) -> Value:
-    """Statistics: no nulls, largest, smallest."""
+    """Statistics: no nulls, largest, smallest, both exact."""
     extremes = pa.compute.min_max(ids)
     least, most = extremes["min"].as_py().encode(), extremes["max"].as_py().encode()
     if max(len(least), len(most)) > _LONGEST_STATISTIC:
         return struct({3: i64(0)})
-    return struct({3: i64(0), 5: binary(most), 6: binary(least)})
+    return struct({3: i64(0), 5: binary(most), 6: binary(least), 7: TRUE, 8: TRUE})
 
 
 class TokenColumn:
@@ -129,17 +129,18 @@ class TokenColumn:
         chunk = ColumnChunk((name, "list", "element"), _INT32)
         lengths = np.concatenate(self._lengths)
         ends = np.cumsum(np.maximum(lengths, 1))
-        page = np.empty(_LEVEL_BYTES + 4 * PAGE_VALUES, np.uint8)
-        tokens = page[_LEVEL_BYTES:].view("<i4")
+        edges = _cut_pages(ends)
+        most = max(last - first for first, last in edges)
+        room = most // 2 + 64  # for levels of three bits at most, and their heads
+        page = np.empty(room + 4 * most, np.uint8)
+        tokens = page[room:].view("<i4")
         used = 0
-        for first in range(0, int(ends[-1]), PAGE_VALUES):
-            last = min(first + PAGE_VALUES, int(ends[-1]))
+        for first, last in edges:
             levels, empty = _encode_levels(ends, lengths, first, last)
             values = last - first - empty
-            start = _LEVEL_BYTES - len(levels)
-            page[start:_LEVEL_BYTES] = np.frombuffer(levels, np.uint8)
+            page[room - len(levels) : room] = np.frombuffer(levels, np.uint8)
             self._copy(used, tokens[:values])
-            chunk.add_page(page[start : _LEVEL_BYTES + 4 * values], last - first)
+            chunk.add_page(page[room - len(levels) : room + 4 * values], last - first)
             used += values
         return chunk
 
@@ -150,6 +151,19 @@ class TokenColumn:
             part = self._parts[place][start - self._starts[place] :][: target.size - filled]
             target[filled : filled + part.size] = part
             start, filled, place = start + part.size, filled + part.size, place + 1
+
+
+def _cut_pages(ends: Ints) -> list[tuple[int, int]]:
+    """Ranges of values: a page ends with the row that reaches `PAGE_VALUES`, for not every reader takes pages that begin inside a
+    row. Only a row that no page can hold is cut.
+    """
+    pages, first = [], 0
+    while first < ends[-1]:
+        row = min(int(np.searchsorted(ends, first + PAGE_VALUES)), ends.size - 1)
+        last = min(int(ends[row]), first + MOST_PAGE_VALUES)
+        pages.append((first, last))
+        first = last
+    return pages
 
 
 def _encode_levels(ends: Ints, lengths: Ints, first: int, last: int) -> tuple[bytes, int]:

@@ -15,6 +15,8 @@ Value = tuple[int, bytes]
 
 _I16, _I32, _I64, _BINARY, _ARRAY, _STRUCT = 4, 5, 6, 8, 9, 12
 _SHORT = 15
+#: As a field of a struct.
+TRUE: Value = (1, b"")
 
 
 def varint(number: int) -> bytes:
