@@ -16,8 +16,6 @@ DEPENDENCIES = [
     "pyyaml>=6.0.2,<7",
     # Unicode properties in patterns: the plain form of the pre-tokenizers, and custom patterns.
     "regex>=2026.9",
-    # Parses JSON lines about five times as fast as `json`, with exact types and errors for each line.
-    "msgspec>=0.23,<0.24",
 ]
 
 EXTRAS = {
@@ -52,5 +50,5 @@ setup(
     package_data={"tokenmill": ["py.typed"], "tokenmill.data": ["*.npz"]},
     install_requires=DEPENDENCIES,
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["tokenmill = pipeline.cli:main"]},
+    entry_points={"console_scripts": ["tokenmill = pipeline.cli:run"]},
 )

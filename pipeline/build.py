@@ -8,6 +8,7 @@ from __future__ import annotations
 from pipeline import driver, summary
 from pipeline.accounting import MaxRejects
 from pipeline.config import BuildConfig, load_config
+from pipeline.forked import ForkedWorkers
 from pipeline.outputs import OutputFolder
 from pipeline.planning import Corpus, Execution, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
@@ -22,7 +23,8 @@ _SAMPLE_TOKENS = 12
 def build_dataset(path: str, reporter: Reporter, beam_args: tuple[str, ...], *, overwrite: bool = False) -> str:
     """Carry out a configuration file; returns the summary for people."""
     config = load_config(path)
-    run = Execution(reporter, config.workers, (*config.beam, *beam_args))
+    jobs = 2 if config.encode.enabled else 1
+    run = Execution(reporter, config.workers, (*config.beam, *beam_args), ready=ForkedWorkers(), jobs=jobs)
     corpus, training = make_corpus(config), make_training(config)
     output = OutputFolder(config.output.folder)
     counts, tokens, tokenizer_path = (output.join(name) for name in ("word-counts", "tokens", "tokenizer.json"))

@@ -7,9 +7,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 INTERRUPTED = 130
 #: Commands whose words after `--` are options of Beam. Elsewhere `--` ends the options, as usual.
@@ -59,3 +59,15 @@ def leave(code: int) -> NoReturn:
     """End the process with an exit code."""
     sys.stdout.flush()
     sys.exit(code)
+
+
+def end_at_once(work: Callable[[], Any]) -> NoReturn:
+    """Do the work and leave with its exit code, without taking the interpreter down."""
+    code: Any = 0
+    try:
+        work()
+    except SystemExit as end:
+        code = end.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))

@@ -71,6 +71,14 @@ class CountSplit(beam.DoFn):
         yield from count_split(split, self._counter, self._options, self._splits)
 
 
+def warm_up_counting(pretokenizer: str) -> None:
+    """Load in advance the kernels that the first split would have to wait for."""
+    counter = WordCounter(PreTokenizer(pretokenizer))
+    counter.begin_split(0)
+    for _ in (*counter.count(pa.array([" "], pa.large_string())), *counter.drain()):
+        pass
+
+
 def count_split(split: Split, counter: WordCounter, options: CountOptions, splits: int) -> Iterator[Partition]:
     """Read and count one split; gives `(partition, table)`, and enters the split into the journal when all is given.
 
