@@ -44,16 +44,20 @@ class BpeModel:
     def __post_init__(self) -> None:
         check_ids(self.vocab)
         self._check_specials()
-        self.alphabet.check_tokens(self.vocab.keys() - set(self.special_tokens))
-        specials = frozenset(self.special_tokens)
+        ordinary = self.vocab.keys() - set(self.special_tokens)
+        self.alphabet.check_tokens(ordinary)
         for place, (left, right) in enumerate(self.merge_rules):
-            for token in (left, right, left + right):
-                if token not in self.vocab:
-                    raise TokenizerFileError(
-                        f"merge_rules[{place}]: ({left!r}, {right!r}) needs the token {token!r}, which vocab lacks"
-                    )
-                if token in specials:
-                    raise TokenizerFileError(f"merge_rules[{place}]: the special token {token!r} can be no part of a rule")
+            if left not in ordinary or right not in ordinary or left + right not in ordinary:
+                raise TokenizerFileError(f"merge_rules[{place}]: {self._describe_missing(left, right)}")
+
+    def _describe_missing(self, left: str, right: str) -> str:
+        """Which token of a rule is none, or is a special one."""
+        for token in (left, right, left + right):
+            if token not in self.vocab:
+                return f"({left!r}, {right!r}) needs the token {token!r}, which vocab lacks"
+            if token in self.special_tokens:
+                return f"the special token {token!r} can be no part of a rule"
+        raise AssertionError(f"({left!r}, {right!r}) lacks no token")
 
     def _check_specials(self) -> None:
         for place, token in enumerate(self.special_tokens):
