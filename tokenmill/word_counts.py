@@ -98,9 +98,12 @@ class WordCounter:
         return partition, _build_table(data, np.ones(1, np.int64), np.array([self._base + self.words + word]))
 
 
-def count_corpus(batches: Iterable[pa.Array], pretokenizer: PreTokenizer) -> pa.Table:
-    """Word counts of a corpus, counted in this process, as they stand on disk. `batches`: string or large_string arrays."""
-    counter, partitions = WordCounter(pretokenizer), defaultdict[int, list[pa.Table]](list)
+def count_corpus(batches: Iterable[pa.Array], pretokenizer: PreTokenizer, **room: int) -> pa.Table:
+    """Word counts of a corpus, counted in this process, as they stand on disk.
+
+    `batches`: string or large_string arrays; `room`: as `WordCounter` takes it.
+    """
+    counter, partitions = WordCounter(pretokenizer, **room), defaultdict[int, list[pa.Table]](list)
     counter.begin_split(0)
     for partition, table in chain(chain.from_iterable(map(counter.count, batches)), counter.drain()):
         partitions[partition].append(table)
