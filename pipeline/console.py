@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -62,7 +63,11 @@ def leave(code: int) -> NoReturn:
 
 
 def end_at_once(work: Callable[[], Any]) -> NoReturn:
-    """Do the work and leave with its exit code, without taking the interpreter down."""
+    """Do the work and leave with its exit code, without taking the interpreter down.
+
+    Python looks for garbage less often: among all that a command imports there is none, and looking took a fifth of its start.
+    """
+    gc.set_threshold(100_000, 50, 50)
     code: Any = 0
     try:
         work()

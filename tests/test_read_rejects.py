@@ -39,8 +39,8 @@ def tokenizer() -> Tokenizer:
 
 
 def encode_options(folder: Path, **read: Any) -> EncodeOptions:
-    names = ("tokenizer.json", "shards", "journal", "rejects")
-    return EncodeOptions(ReadOptions(**read), *(str(folder / "out" / name) for name in names))
+    tokenizer, *folders = (str(folder / "out" / name) for name in ("tokenizer.json", "shards", "journal", "rejects"))
+    return EncodeOptions(ReadOptions(**read), tokenizer, "0" * 64, *folders)
 
 
 def plan_one(path: Path, **read: Any) -> Split:

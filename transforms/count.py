@@ -22,6 +22,7 @@ from tokenmill.word_counts import Partition, WordCounter, combine_counts
 from transforms.accounts import SplitAccount
 from transforms.coders import ArrowTableCoder
 from transforms.journal import Journal, write_file_atomically
+from transforms.memory import keep_freed_memory
 from transforms.read import read_split
 from transforms.rejects import RejectWriter
 from transforms.splits import ReadOptions, Split
@@ -65,6 +66,7 @@ class CountSplit(beam.DoFn):
         self._options, self._splits = options, splits
 
     def setup(self) -> None:
+        keep_freed_memory()
         self._counter = WordCounter(PreTokenizer(self._options.pretokenizer))
 
     def process(self, split: Split) -> Iterator[tuple[int, pa.Table]]:

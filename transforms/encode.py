@@ -28,6 +28,7 @@ from tokenmill.formats import native
 from tokenmill.tokenizer import Tokenizer
 from transforms.accounts import SplitAccount
 from transforms.journal import Journal
+from transforms.memory import keep_freed_memory
 from transforms.read import DocumentBatch, read_split
 from transforms.rejects import RejectWriter
 from transforms.splits import Range, ReadOptions, Reject, Split
@@ -70,6 +71,7 @@ class EncodeSplit(beam.DoFn):
         self._options, self._splits = options, splits
 
     def setup(self) -> None:
+        keep_freed_memory()
         self._tokenizer = open_tokenizer(self._options.tokenizer_path)
 
     def process(self, split: Split) -> Iterator[dict[str, Any]]:

@@ -9,8 +9,8 @@ last word.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.intrinsics import borrow
 from tokenmill.kernels.json_values import copy_string, skip_colon, skip_scalar, skip_value
 from tokenmill.kernels.lines import PADDING, end_of_line, skip_space
@@ -21,7 +21,7 @@ REFUSED, DOCUMENT, BLANK = 0, 1, 2
 _NEWLINE, _QUOTE, _COMMA, _OPEN_OBJECT, _CLOSE_OBJECT, _MINUS, _ZERO, _NINE, _TRUE, _FALSE, _LAST_OF_INFINITY = b'\n",{}-09tfy'
 
 
-@njit(cache=True, nogil=True)
+@part
 def is_key(block, start, end, key):
     """Whether block[start:end] is the key."""
     if end - start != key.size:
@@ -32,7 +32,7 @@ def is_key(block, start, end, key):
     return True
 
 
-@njit(cache=True, nogil=True)
+@part
 def copy_id(block, position, ids, at):
     """Write the id at `position`: a string unescaped, a number or true or false as written. Returns where it ends in both."""
     byte = block[position]
@@ -48,7 +48,7 @@ def copy_id(block, position, ids, at):
     return end, at + end - position
 
 
-@njit(cache=True, nogil=True)
+@part
 def read_object(block, position, text_key, id_key, text, ids, used):
     """Read the object that opens at `position`: its text to the end of `text`, its id to that of `ids`.
 
@@ -92,7 +92,7 @@ def read_object(block, position, text_key, id_key, text, ids, used):
     return refused
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_records(block, keys, sinks, starts, kinds, bounds, most):
     """Read the lines of a block, until there are `most` records (lines that are not blank).
 

@@ -9,8 +9,8 @@ that may be overwritten.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import part
 from tokenmill.kernels.intrinsics import copy_64_bytes, count_trailing_zeros, mark_bytes_between
 from tokenmill.kernels.lines import skip_space
 from tokenmill.kernels.utf8 import is_utf8
@@ -42,7 +42,7 @@ _TRUE, _FALSE, _NULL, _NAN, _INFINITY = (
 # --- strings --------------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@part
 def read_code_unit(block, position):
     """The number in `\\u00e9` at `position`, -1 if there is no such escape."""
     if block[position] != _BACKSLASH or block[position + 1] != _LOWER_U:
@@ -54,7 +54,7 @@ def read_code_unit(block, position):
     return first << 12 | second << 8 | third << 4 | fourth
 
 
-@njit(cache=True, nogil=True)
+@part
 def write_code_point(code_point, sink, at):
     """Write a character as UTF-8; returns where it ends: 0xE9 gives C3 A9."""
     if code_point < 0x80:
@@ -76,7 +76,7 @@ def write_code_point(code_point, sink, at):
     return at + 4
 
 
-@njit(cache=True, nogil=True)
+@part
 def copy_code_point(block, position, sink, at):
     """Write the character that `\\u00e9` or a pair of surrogates at `position` names; returns where it ends in both arrays.
 
@@ -95,7 +95,7 @@ def copy_code_point(block, position, sink, at):
     return position, write_code_point(code_point, sink, at)
 
 
-@njit(cache=True, nogil=True)
+@part
 def copy_string(block, position, sink, at):
     """Unescape the string whose quote is at `position`; returns where it ends, behind its last quote, and where the copy ends.
 
@@ -140,7 +140,7 @@ def copy_string(block, position, sink, at):
 # --- other values ---------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@part
 def skip_digits(block, position):
     """End of a run of one digit or more, -1 where there is none."""
     start = position
@@ -149,7 +149,7 @@ def skip_digits(block, position):
     return position if position > start else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@part
 def skip_number(block, position):
     """End of the number at `position`, -1 for what is none: of `-1.5e3,` it is 6, of `01` it is 1 (and what follows is wrong)."""
     position += block[position] == _MINUS
@@ -165,7 +165,7 @@ def skip_number(block, position):
     return position
 
 
-@njit(cache=True, nogil=True)
+@part
 def skip_word(block, position, word):
     """End of a word such as `true`, -1 where something else stands."""
     for place in range(word.size):
@@ -174,7 +174,7 @@ def skip_word(block, position, word):
     return position + word.size
 
 
-@njit(cache=True, nogil=True)
+@part
 def skip_scalar(block, position):
     """End of a number or a word, -1 for what is neither."""
     byte = block[position]
@@ -192,14 +192,14 @@ def skip_scalar(block, position):
     return skip_number(block, position) if sign or _ZERO <= byte <= _NINE else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@part
 def skip_colon(block, position):
     """Where the value behind a key that ends at `position` begins."""
     position = skip_space(block, position)
     return skip_space(block, position + 1) if block[position] == _COLON else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@part
 def skip_key(block, position, sink, at):
     """Where the value behind the key at `position` begins."""
     if block[position] != _QUOTE:
@@ -208,7 +208,7 @@ def skip_key(block, position, sink, at):
     return skip_colon(block, position) if position >= 0 else position
 
 
-@njit(cache=True, nogil=True)
+@part
 def skip_value(block, position, sink, at):
     """End of the value at `position`, whatever it holds; what nests more than 64 levels deep is refused."""
     depth, objects = 0, np.uint64(0)  # a bit for each open level, the innermost lowest: whether it is an object

@@ -7,8 +7,8 @@ file has none, at n: so the search for a line's end needs no bounds.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.intrinsics import borrow, count_trailing_zeros, mark_bytes_between
 from tokenmill.kernels.scan_bytes import copy_bytes
 
@@ -18,7 +18,7 @@ PADDING = 64
 _TAB, _NEWLINE, _RETURN, _SPACE = b"\t\n\r "
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def end_of_line(block, position):
     """Where the line that holds `position` ends: at its newline."""
     while True:
@@ -28,7 +28,7 @@ def end_of_line(block, position):
         position += 64
 
 
-@njit(cache=True, nogil=True)
+@part
 def skip_space(block, position):
     """Where the space ends that JSON allows within a line: spaces, tabs and returns."""
     while block[position] == _SPACE or block[position] == _TAB or block[position] == _RETURN:
@@ -36,7 +36,7 @@ def skip_space(block, position):
     return position
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_lines(block):
     """How many lines there are, and how many of them are blank (hold nothing but spaces, tabs and returns)."""
     block = borrow(block)
@@ -49,7 +49,7 @@ def count_lines(block):
     return lines, blank
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take_lines(block, starts, text, bounds):
     """Copy the lines without their ends (`\\n` or `\\r\\n`), end to end, to `text` (uint8[n]).
 

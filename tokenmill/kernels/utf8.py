@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.intrinsics import mark_bytes_between
 
 _ALL, _ONE, _TWO, _THREE = (np.uint64(number) for number in (0xFFFFFFFFFFFFFFFF, 1, 2, 3))
@@ -12,7 +12,7 @@ _ALL, _ONE, _TWO, _THREE = (np.uint64(number) for number in (0xFFFFFFFFFFFFFFFF,
 _STEP = 61
 
 
-@njit(cache=True, nogil=True)
+@part
 def has_bad_second_byte(text, position, checked):
     """Whether one of the `checked` bytes behind E0, ED, F0 or F4 makes an overlong form, a surrogate or what is above 10FFFF."""
     return checked & (
@@ -23,7 +23,7 @@ def has_bad_second_byte(text, position, checked):
     ) != np.uint64(0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_utf8(text, start, end):
     """Whether text[start:end] is UTF-8 (no overlong forms, no surrogates, nothing cut); 64 bytes must lie behind `end`."""
     position, checked = start, _ALL
