@@ -15,6 +15,7 @@ import click
 from pipeline.console import INTERRUPTED, fail, leave, prepare_process, split_beam_args, until_pipe_closes
 from tokenmill import __version__
 from tokenmill.errors import TokenmillError
+from tokenmill.names import PRETOKENIZERS
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
@@ -139,7 +140,7 @@ def main() -> None:
 @INPUTS
 @click.option("--output", required=True, metavar="DIR", help="Folder for the word counts.")
 @click.option(
-    "--pretokenizer", default="gpt2", show_default=True, help="How text is cut into words: gpt2, wordpunct, whitespace, none."
+    "--pretokenizer", type=click.Choice(PRETOKENIZERS), default="gpt2", show_default=True, help="How text is cut into words."
 )
 @OVERWRITE
 @CORPUS_OPTIONS
@@ -175,7 +176,9 @@ def count(
     help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen.",
 )
 @click.option(
-    "--pretokenizer", help="How text is cut into words: gpt2, wordpunct, whitespace, none [default: gpt2, or that of the counts]."
+    "--pretokenizer",
+    type=click.Choice(PRETOKENIZERS),
+    help="How text is cut into words [default: gpt2, or that of the counts].",
 )
 @click.option("--vocab-size", type=int, metavar="N", help="Stop at N tokens: special tokens, alphabet and merges.")
 @click.option("--merges", type=int, metavar="N", help="Stop at N merge rules.")

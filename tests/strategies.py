@@ -15,10 +15,11 @@ from tokenmill.kernels import scan_classes as bits
 #: Texts that scanners get wrong: contractions, whitespace of all kinds, marks, scripts without spaces, digits, four-byte letters.
 NASTY_FRAGMENTS = (
     *("a", "B", "word", "longerword", "don't", "'s", "'re", "'ll", "'S", "’", "'", "''", "_", "a_b", "x'y'z"),
+    *("'vE", "'Re", "camelCase", "HTTPServer", "ABC", "'ſ", "'LL", "it'select", "a's's", ".\n", ";\n//", "/", "\n\n  ", "  \n"),
     *(" ", " ", "  ", "   ", "\n", "\r\n", "\t", "\x0b", "\x85", "\xa0", "\u3000", "\u2028", "\x1c", "\x1f", "\u200b", "\x00"),
-    *("0", "42", "٣٤", "²", "Ⅳ", "½", "१२", "𝟘"),
-    *("é", "e\u0301", "ß", "ǅ", "नमस्ते", "ที่", "你好", "。", "かな", "한글", "жизнь", "𝔘", "𐐀", "ʼ", "ª"),
-    *(".", ",", "--", "...", "(", "!?", "$", "€", "^", "😀", "👩\u200d💻", "\ufffd", "\U0010ffff", "\ue000"),
+    *("0", "42", "1234567", "٣٤", "²", "Ⅳ", "½", "१२", "𝟘"),
+    *("é", "e\u0301", "ß", "ǅ", "नमस्ते", "ที่", "你好", "。", "かな", "한글", "жизнь", "𝔘", "𐐀", "ʼ", "ª", "文AB", "文Ab", "É"),
+    *(".", ",", "--", "...", "(", "!?", "$", "€", "^", "😀", "👩\u200d💻", "❤\ufe0f", "\ufffd", "\U0010ffff", "\ue000"),
 )
 
 #: Bytes that are no UTF-8: stray and truncated forms, overlong forms, surrogates, code points above 10FFFF.
@@ -40,7 +41,11 @@ BAD_BYTES = (
 def classes_agree(character: str) -> bool:
     """Whether `regex` and `re`, whose Unicode tables are of other versions, see a character as the project's table does."""
     found = int(load_class_table()[ord(character)])
-    seen = ((r"\p{L}", bits.LETTER), (r"\p{N}", bits.NUMBER), (r"\s", bits.WHITESPACE))
+    seen = (
+        *((r"\p{L}", bits.LETTER), (r"\p{N}", bits.NUMBER), (r"\s", bits.WHITESPACE), (r"\p{M}", bits.MARK)),
+        *((r"[\p{Lu}\p{Lt}]", bits.UPPER), (r"\p{Ll}", bits.LOWER), (r"[\p{Lm}\p{Lo}]", bits.OTHER_LETTER)),
+        *((r"\p{Nd}", bits.DECIMAL), (r"\p{P}", bits.PUNCTUATION)),
+    )
     return all(bool(regex.match(pattern, character)) == bool(found & bit) for pattern, bit in seen) and (
         bool(re.match(r"\w", character)) == bool(found & bits.RE_WORD)
     )

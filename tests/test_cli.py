@@ -123,9 +123,7 @@ def test_usage_errors(trained: Path, tmp_path: Path) -> None:
     check_error(call("count"), 2, "Missing argument 'INPUT...'", "count --help")
     check_error(call("cuont"), 2, "No such command 'cuont'")
     check_error(call("count", corpus), 2, "Missing option '--output'")
-    check_error(
-        call("count", corpus, "--output", output, "--pretokenizer", "gpt3"), 2, "unknown pre-tokenizer 'gpt3'", "wordpunct"
-    )
+    check_error(call("count", corpus, "--output", output, "--pretokenizer", "gpt3"), 2, "'gpt3' is not one of", "'wordpunct'")
     check_error(call("count", corpus, "--output", output, "--text-column", "body"), 2, "'body'", "id", "text")
     check_error(call("train", corpus, "--output", output), 2, "give either a vocabulary size or a number of merges")
     check_error(call("train", corpus, "--output", output, "--merges", "1", "--vocab-size", "9"), 2, "give either")

@@ -20,11 +20,12 @@ from tokenmill import reference, reference_words
 from tokenmill.alphabets import CharacterAlphabet
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.models import BpeModel
+from tokenmill.names import PRETOKENIZERS
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 CORPUS = ["the cat sat on the mat", "the caféteria, don't!", "好好 学习  天天\n\nup", "aaaa aaa aa a"] * 3
-LOSSLESS = ("none", "whitespace", "gpt2")
+LOSSLESS = tuple(name for name in PRETOKENIZERS if PreTokenizer(name).lossless)
 BYTE_TOKENIZERS = {name: train(CORPUS, model="byte-bpe", pretokenizer=name, merges=40) for name in LOSSLESS}
 
 
@@ -41,7 +42,7 @@ def with_unk() -> Tokenizer:
 
 def by_reference(tokenizer: Tokenizer, text: str) -> list[str]:
     """Tokens of a character model by the plain algorithms."""
-    words = getattr(reference_words, f"words_{tokenizer.pretokenizer.name}")(text)
+    words = reference_words.cut_words(tokenizer.pretokenizer.name, text)
     symbols = map(reference.split_into_characters, words)
     return [token for word in symbols for token in reference.encode_word(word, tokenizer.merge_rules)]
 
@@ -195,7 +196,7 @@ def test_wordpunct_loses_the_kind_of_whitespace_alone(text: str) -> None:
     vocab = {token: place for place, token in enumerate([*"ab,'éĠ", "ab", "Ġa"])}
     model = BpeModel("char-bpe", CharacterAlphabet(marks_spaces=True), vocab, (("a", "b"), ("Ġ", "a")))
     tokenizer = Tokenizer(model, pretokenizer=PreTokenizer("wordpunct"))
-    words = reference_words.words_wordpunct(text)
+    words = reference_words.cut_wordpunct(text)
     assert tokenizer.decode(tokenizer.encode(text)) == "".join(words).replace("Ġ", " ")
 
 

@@ -10,31 +10,49 @@ import re
 
 MARKER = "Ġ"
 
-GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-WHITESPACE_PATTERN = r" ?\S+|\s+(?!\S)|\s+"
+_CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+
+#: Patterns whose matches tile the text. `\s` is the property White_Space, `$` the end of the text.
+PATTERNS = {
+    # GPT-2, as published with the model.
+    "gpt2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    # cl100k_base of tiktoken 0.14. Its first form, which is copied in many places, lacks `\s+$`.
+    "cl100k": rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*"
+    r"|\s+$|\s*[\r\n]+|\s+(?!\S)|\s+",
+    # o200k_base of tiktoken 0.14.
+    "o200k": rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_CONTRACTION}?|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_CONTRACTION}?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    # The tokenizer.json of Llama 3.1.
+    "llama3": rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    # The tokenizer.json of Qwen 3, which is that of Qwen 2.
+    "qwen2": rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "whitespace": r" ?\S+|\s+(?!\S)|\s+",
+}
 WORDPUNCT_PATTERN = r"\w+(?:'\w+)?|[^\w\s]"
 
 
-def words_none(text: str) -> list[str]:
-    """The document is one word, an empty document none: `Hi, you` gives `Hi, you`."""
-    return [text] if text else []
+def cut_words(name: str, text: str, *, marker: str = MARKER) -> list[str]:
+    """The words of a document under the pre-tokenizer `name`: under gpt2 `Hi, I'm` gives `Hi`, `,`, ` I`, `'m`.
+
+    `marker` is what wordpunct puts before a word that follows whitespace.
+    """
+    if name == "none":
+        return [text] if text else []
+    if name == "wordpunct":
+        return cut_wordpunct(text, marker=marker)
+    return cut_by_pattern(PATTERNS[name], text)
 
 
-def words_whitespace(text: str) -> list[str]:
-    """Whitespace separates, and stays: `Hi,  you` gives `Hi,`, ` `, ` you`."""
+def cut_by_pattern(pattern: str, text: str) -> list[str]:
+    """The matches of a pattern, one after another."""
     import regex
 
-    return regex.findall(WHITESPACE_PATTERN, text)
+    return regex.findall(pattern, text)
 
 
-def words_gpt2(text: str) -> list[str]:
-    """The pattern that GPT-2 was published with: `Hi, I'm` gives `Hi`, `,`, ` I`, `'m`."""
-    import regex
-
-    return regex.findall(GPT2_PATTERN, text)
-
-
-def words_wordpunct(text: str, *, marker: str = MARKER) -> list[str]:
+def cut_wordpunct(text: str, *, marker: str = MARKER) -> list[str]:
     """Runs of word characters, punctuation alone, a marker for whitespace before: `Hi, I'm` gives `Hi`, `,`, `ĠI'm`."""
     matches = re.finditer(WORDPUNCT_PATTERN, text)
     return [marker * text[match.start() - 1 : match.start()].isspace() + match.group() for match in matches]

@@ -1,0 +1,9 @@
+"""The names that options take, for the library, the command line and the configuration alike. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+PretokenizerName = Literal["gpt2", "cl100k", "o200k", "llama3", "qwen2", "wordpunct", "whitespace", "none"]
+#: What `--pretokenizer` takes; `pretokenizers.py` says what each does.
+PRETOKENIZERS: tuple[str, ...] = get_args(PretokenizerName)
