@@ -45,6 +45,7 @@ def classes_agree(character: str) -> bool:
         *((r"\p{L}", bits.LETTER), (r"\p{N}", bits.NUMBER), (r"\s", bits.WHITESPACE), (r"\p{M}", bits.MARK)),
         *((r"[\p{Lu}\p{Lt}]", bits.UPPER), (r"\p{Ll}", bits.LOWER), (r"[\p{Lm}\p{Lo}]", bits.OTHER_LETTER)),
         *((r"\p{Nd}", bits.DECIMAL), (r"\p{P}", bits.PUNCTUATION)),
+        (r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]", bits.UNICODE_WORD),
     )
     return all(bool(regex.match(pattern, character)) == bool(found & bit) for pattern, bit in seen) and (
         bool(re.match(r"\w", character)) == bool(found & bits.RE_WORD)

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from tests.scanning import scanned
 from tests.strategies import ascii_texts, nasty_texts
+from tokenmill.data import load_class_table
+from tokenmill.kernels.scan_classes import PUNCTUATION
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.reference_words import PATTERNS
 
@@ -106,3 +109,71 @@ class TestHuggingFace:
     @given(text=nasty_texts() | ascii_texts())
     def test_random_texts(self, name: str, text: str) -> None:
         assert PreTokenizer(name).pretokenize(text) == words_by_hugging_face(PATTERNS[name], text)
+
+
+@pytest.fixture(scope="module")
+def bert_peer() -> Any:
+    tokenizers = pytest.importorskip("tokenizers")
+    normalizer = tokenizers.normalizers.BertNormalizer(
+        clean_text=False, handle_chinese_chars=True, strip_accents=False, lowercase=False
+    )
+    split = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return lambda text: [word for word, _ in split.pre_tokenize_str(normalizer.normalize_str(text))]
+
+
+@pytest.fixture(scope="module")
+def told_apart(bert_peer: Any) -> set[str]:
+    """The characters that Hugging Face takes for something else; ideographs and private characters by their borders alone."""
+    ranges = [range(0x3410), range(0x4DA0, 0x4E10), range(0x9FE0, 0xAC10), range(0xD7A0, 0xD800), range(0xE000, 0xE010)]
+    ranges += [range(0xF8F0, 0x20010), range(0x2A6D0, 0x2CEC0), range(0x2F7F0, 0x2FA30), range(0xE0000, 0xE0200)]
+    characters = [chr(point) for points in ranges for point in points]
+    found = scanned("bert", [f"a{character}b".encode() for character in characters])
+    pairs = zip(characters, found, strict=True)
+    return {character for character, words in pairs if [w.decode() for w in words] != bert_peer(f"a{character}b")}
+
+
+class TestBert:
+    """Hugging Face knows the punctuation of an older Unicode, and passes over the Chinese characters U+2B820 to U+2B91F."""
+
+    @pytest.mark.slow
+    def test_every_character(self, told_apart: set[str]) -> None:
+        chinese = {chr(point) for point in range(0x2B820, 0x2B920)}
+        assert chinese <= told_apart
+        table = load_class_table()
+        since_moved = {"\u166d", "\U000111c9"}
+        newer = {character for character in told_apart - chinese if table[ord(character)] & PUNCTUATION}
+        assert told_apart == chinese | newer | since_moved
+        assert len(newer) == 140
+
+    @pytest.mark.slow
+    def test_texts(self, bert_peer: Any, told_apart: set[str], ewt_texts: list[str]) -> None:
+        @EXAMPLES
+        @given(text=nasty_texts() | ascii_texts())
+        def check(text: str) -> None:
+            text = "".join(character for character in text if character not in told_apart)
+            assert PreTokenizer("bert").pretokenize(text) == bert_peer(text)
+
+        check()
+        text = "\n".join(ewt_texts)
+        assert PreTokenizer("bert").pretokenize(text) == bert_peer(text)
+
+    def test_chinese_characters_are_words_without_the_normalizer_too(self, bert_peer: Any) -> None:
+        words = ["你", "好", "abc", "世", "。", "カタカナ", "ab"]
+        assert PreTokenizer("bert").pretokenize("你好abc世。カタカナ ab") == words == bert_peer("你好abc世。カタカナ ab")
+        assert PreTokenizer("bert").pretokenize(" 你  好 abc 世 。カタカナ ab") == words
+
+
+class TestWhitespace:
+    """`Whitespace` of Hugging Face."""
+
+    def test_texts(self, ewt_texts: list[str]) -> None:
+        split = pytest.importorskip("tokenizers").pre_tokenizers.Whitespace()
+
+        @EXAMPLES
+        @given(text=nasty_texts() | ascii_texts())
+        def check(text: str) -> None:
+            assert PreTokenizer("whitespace-punct").pretokenize(text) == [word for word, _ in split.pre_tokenize_str(text)]
+
+        check()
+        text = "\n".join(ewt_texts)
+        assert PreTokenizer("whitespace-punct").pretokenize(text) == [word for word, _ in split.pre_tokenize_str(text)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-PretokenizerName = Literal["gpt2", "cl100k", "o200k", "llama3", "qwen2", "wordpunct", "whitespace", "none"]
+PretokenizerName = Literal[
+    "gpt2", "cl100k", "o200k", "llama3", "qwen2", "bert", "wordpunct", "whitespace", "whitespace-punct", "none"
+]
 #: What `--pretokenizer` takes; `pretokenizers.py` says what each does.
 PRETOKENIZERS: tuple[str, ...] = get_args(PretokenizerName)

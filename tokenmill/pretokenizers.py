@@ -8,9 +8,13 @@ Lossless ones, whose words tile the text:
     whitespace        ` ?\\S+|\\s+(?!\\S)|\\s+`
     none              a document is one word
 
-Others drop whitespace:
+One that marks whitespace, and two that drop it:
 
-    wordpunct         `\\w+(?:'\\w+)?|[^\\w\\s]`; a word that follows whitespace has a marker in front
+    wordpunct         `\\w+(?:'\\w+)?|[^\\w\\s]` of Python's `re`; a word that follows whitespace has a marker in front
+    bert              runs of other characters between whitespace, punctuation and Chinese characters; each of the latter is a
+                      word. Hugging Face does this in two steps, `BertNormalizer(handle_chinese_chars=True)`, which puts spaces
+                      around Chinese characters, and `BertPreTokenizer`; doing the first step as well changes nothing here
+    whitespace-punct  `\\w+|[^\\w\\s]+`, which Hugging Face calls `Whitespace` (its `WhitespaceSplit` is `\\S+`)
 
 `PreTokenizer(name).blocks(text, doc_ends)` is the form for machines, `pretokenize(text)` the form for people. A further
 pre-tokenizer is one more scanner in `kernels/`, an entry in `_RULES`, its name in `names.py` and its plain form in
@@ -47,8 +51,10 @@ _RULES = {
     "o200k": _Rule("scan_o200k", "scan_o200k", "kept"),
     "llama3": _Rule("scan_cl100k", "scan_llama3", "kept"),
     "qwen2": _Rule("scan_cl100k", "scan_qwen2", "kept"),
+    "bert": _Rule("scan_dropping", "scan_bert", "dropped"),
     "wordpunct": _Rule("scan", "scan_wordpunct", "marked"),
     "whitespace": _Rule("scan", "scan_whitespace", "kept"),
+    "whitespace-punct": _Rule("scan_dropping", "scan_whitespace_punct", "dropped"),
     "none": _Rule("scan", "scan_none", "kept"),
 }
 
@@ -74,9 +80,14 @@ class PreTokenizer:
         return _RULES[self.name].whitespace == "kept"
 
     @property
+    def drops_spaces(self) -> bool:
+        """Whether no word holds whitespace, nor a mark of it: true for `bert`."""
+        return _RULES[self.name].whitespace == "dropped"
+
+    @property
     def marks_spaces(self) -> bool:
-        """Whether a character model shows a space as `Ġ`: every pre-tokenizer that cuts at spaces does."""
-        return self.name != "none"
+        """Whether a character model shows a space as `Ġ`: every pre-tokenizer that cuts at spaces and keeps them does."""
+        return self.name != "none" and not self.drops_spaces
 
     @property
     def unicode_version(self) -> str:
@@ -107,7 +118,7 @@ class PreTokenizer:
 
     def _show(self, word: bytes) -> str:
         shown = word.decode()
-        return MARKER + shown[1:] if not self.lossless and shown[0] == " " else shown
+        return MARKER + shown[1:] if not self.lossless and shown.startswith(" ") else shown
 
     def _load_kernel(self) -> Callable[..., tuple[int, int]]:
         """Numba takes a moment to import, and a kernel is compiled when it is first called: only the one that is used."""

@@ -32,6 +32,18 @@ PATTERNS = {
 }
 WORDPUNCT_PATTERN = r"\w+(?:'\w+)?|[^\w\s]"
 
+#: Patterns whose matches leave whitespace out. `_BERT_ALONE` is the punctuation of BERT's `BasicTokenizer`, which counts ASCII
+#: symbols in, and the blocks that it takes for Chinese. `_WORD` is `\w` of UTS #18.
+_BERT_ALONE = (
+    r"\p{P}$+<=>^`|~\u3400-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF"
+    r"\U00020000-\U0002A6DF\U0002A700-\U0002CEAF\U0002F800-\U0002FA1F"
+)
+_WORD = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}"
+DROPPING_PATTERNS = {
+    "bert": rf"[{_BERT_ALONE}]|[^\s{_BERT_ALONE}]+",
+    "whitespace-punct": rf"[{_WORD}]+|[^\s{_WORD}]+",
+}
+
 
 def cut_words(name: str, text: str, *, marker: str = MARKER) -> list[str]:
     """The words of a document under the pre-tokenizer `name`: under gpt2 `Hi, I'm` gives `Hi`, `,`, ` I`, `'m`.
@@ -42,7 +54,7 @@ def cut_words(name: str, text: str, *, marker: str = MARKER) -> list[str]:
         return [text] if text else []
     if name == "wordpunct":
         return cut_wordpunct(text, marker=marker)
-    return cut_by_pattern(PATTERNS[name], text)
+    return cut_by_pattern({**PATTERNS, **DROPPING_PATTERNS}[name], text)
 
 
 def cut_by_pattern(pattern: str, text: str) -> list[str]:

@@ -181,7 +181,7 @@ class Tokenizer:
         character_ids = self.model.tables.character_ids
         for position, character in enumerate(text):
             if not self.pretokenizer.lossless and character.isspace():
-                if position + 1 == len(text) or text[position + 1].isspace():
+                if self.pretokenizer.drops_spaces or position + 1 == len(text) or text[position + 1].isspace():
                     continue  # dropped with the text's other whitespace
                 character = " "
             if character_ids[ord(character)] < 0:
