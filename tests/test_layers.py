@@ -24,8 +24,8 @@ PACKAGES = ("tokenmill", "transforms", "pipeline")
 #: looks up, to `formats`, and only inside functions: a tokenizer knows how to load itself.
 LAYERS = (
     ("kernels",),
-    ("errors", "schemas", "arrow", "reference", "reference_words", "data"),
-    ("alphabets", "models", "normalizers", "pretokenizers"),
+    ("errors", "schemas", "names", "arrow", "reference", "reference_words", "data"),
+    ("alphabets", "models", "normalizers", "scanners", "patterns", "pretokenizers"),
     ("word_counts", "merge_loop", "encoder"),
     ("tokenizer",),
     ("trainers", "formats", "postprocessors", "report", "dataset", "explain"),

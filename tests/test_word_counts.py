@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import nasty_texts
+from tests.strategies import NAMED_PRETOKENIZERS, nasty_texts
 from tests.training import JIT, count_parts, count_texts, counts_table, few_cases
 from tokenmill import reference_words
 from tokenmill.arrow import large_strings
@@ -38,8 +38,7 @@ def rows_of(table: pa.Table) -> list[tuple[bytes, int, int]]:
 
 def words_of(texts: list[str], pretokenizer: str) -> list[bytes]:
     """All words in corpus order, by the plain reference."""
-    cut = getattr(reference_words, f"words_{pretokenizer}")
-    return [word.replace("Ġ", " ").encode() for text in texts for word in cut(text)]
+    return [word.encode() for text in texts for word in reference_words.cut_words(pretokenizer, text, marker=" ")]
 
 
 def plain_rows(words: list[bytes]) -> list[tuple[bytes, int, int]]:
@@ -56,7 +55,7 @@ def combined(parts: list[tuple[int, pa.Table]]) -> pa.Table:
 # --- counting ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pretokenizer", ["none", "whitespace", "wordpunct", "gpt2"])
+@pytest.mark.parametrize("pretokenizer", NAMED_PRETOKENIZERS)
 def test_counts_are_those_of_a_counter(pretokenizer: str) -> None:
     @few_cases(60, 6)
     @given(st.lists(st.one_of(WORDY, nasty_texts(max_fragments=12)).filter(lambda text: "Ġ" not in text), max_size=6))

@@ -51,7 +51,7 @@ class Tokenizer:
         self._encoder: Encoder | None = None
 
     def __repr__(self) -> str:
-        return f"Tokenizer({self.model.name}, {self.pretokenizer.name}, {len(self):,} tokens)"
+        return f"Tokenizer({self.model.name}, {self.pretokenizer}, {len(self):,} tokens)"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A tokenizer travels between processes as its file; each has a cache of its own."""
@@ -179,7 +179,7 @@ class Tokenizer:
         character_ids = self.model.tables.character_ids
         for position, character in enumerate(text):
             if not self.pretokenizer.lossless and character.isspace():
-                if position + 1 == len(text) or text[position + 1].isspace():
+                if self.pretokenizer.drops_spaces or position + 1 == len(text) or text[position + 1].isspace():
                     continue  # dropped with the text's other whitespace
                 character = " "
             if character_ids[ord(character)] < 0:

@@ -12,8 +12,8 @@ _MOST_BYTES = 256 << 20
 def keep_freed_memory() -> None:
     """Have arrays of some MB, which every batch makes anew, take the memory of those before them.
 
-    glibc gives blocks of that size back to the system at once, and the next one costs a page fault for every 4 KiB: a tenth of the
-    time of a job. Elsewhere than with glibc nothing is done.
+    glibc gives blocks of that size back to the system at once, and the next one costs a page fault for every 4 KiB: a tenth of
+    the time of a job. Elsewhere than with glibc nothing is done.
     """
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL("libc.so.6").mallopt
