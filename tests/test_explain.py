@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -12,10 +13,12 @@ from tests.by_hand import estimate, make_tokenizer
 from tests.strategies import counted_words, nasty_texts, rule_sets
 from tests.training import counts_table, few_cases, train
 from tokenmill import reference, reference_words
+from tokenmill.alphabets import CharacterAlphabet
 from tokenmill.errors import InvalidTextError, NothingToTrainOnError, TokenmillError, UsageError, VocabularySizeError
 from tokenmill.explain.encoding import explain_text, place_words
 from tokenmill.explain.symbols import MOST_CHARACTERS
 from tokenmill.explain.training import explain_training
+from tokenmill.models import BpeModel
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
@@ -174,6 +177,19 @@ def test_unknown_characters_are_named() -> None:
     replaced = explain_text(make_tokenizer("ab", [("a", "b")], unk="<unk>"), "abé")
     assert (replaced.tokens, replaced.ids, replaced.decoded) == (("ab", "<unk>"), (3, 0), "ab<unk>")
     assert [one.becomes for one in replaced.unknown] == ["<unk>"]
+
+
+def test_text_never_makes_a_special_token() -> None:
+    vocab = {"a": 0, "b": 1, "ab": 2, "x": 3}
+    spelled = BpeModel("char-bpe", CharacterAlphabet(marks_spaces=False), vocab, (), ("ab", "x"), None)
+    explained = explain_text(Tokenizer(spelled, pretokenizer=PreTokenizer("none")), "abx")
+    assert (explained.tokens, explained.ids) == (("a", "b", "x"), (0, 1, None))
+
+
+def test_characters_of_another_unicode_are_told() -> None:
+    # TODHRI LETTER A came with Unicode 16; `re` of Python 3.11 has Unicode 14.
+    doubtful = explain_text(make_tokenizer("", [], model="byte-bpe"), "aé \U000105c0!").doubtful
+    assert doubtful == (() if re.match(r"\w", "\U000105c0") else ("\U000105c0",))
 
 
 def test_limits_of_texts() -> None:

@@ -106,7 +106,7 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
     return TextExplanation(
         text=text,
         normalizer=tokenizer.normalizer.name,
-        normalized=text,
+        normalized=text,  # the one normalizer there is, identity, changes nothing
         pretokenizer=tokenizer.pretokenizer.name,
         lossless=tokenizer.pretokenizer.lossless,
         model=tokenizer.model.name,
@@ -150,9 +150,7 @@ def _explain_word(tokenizer: Tokenizer, ranks: Mapping[Pair, int], text: str, wo
     symbols = split_word(word, tokenizer.model.name, tokenizer.pretokenizer.marks_spaces)
     merges = tuple(apply_merges(symbols, ranks))
     last = merges[-1].symbols if merges else tuple(symbols)
-    model, specials = tokenizer.model, frozenset(tokenizer.special_tokens)
-    tokens = tuple(token if is_known(tokenizer, token) else model.unk_token or token for token in last)
-    ids = tuple(model.vocab.get(token) if token in specials or is_known(tokenizer, token) else None for token in tokens)
+    found = [_look_up(tokenizer, symbol) for symbol in last]
     first_byte, end = len(text[:start].encode()), start + len(word)
     return WordExplanation(
         word="".join(symbols),
@@ -160,9 +158,9 @@ def _explain_word(tokenizer: Tokenizer, ranks: Mapping[Pair, int], text: str, wo
         bytes=(first_byte, first_byte + len(text[start:end].encode())),
         symbols=tuple(symbols),
         merges=merges,
-        tokens=tokens,
-        ids=ids,
-        spells=tuple(_spell(tokenizer, token, token_id) for token, token_id in zip(tokens, ids, strict=True)),
+        tokens=tuple(token for token, _ in found),
+        ids=tuple(token_id for _, token_id in found),
+        spells=tuple(_spell(tokenizer, token, token_id) for token, token_id in found),
     )
 
 
@@ -179,6 +177,14 @@ def apply_merges(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> Iterator[
 def is_known(tokenizer: Tokenizer, symbol: str) -> bool:
     """Whether text can make a token of this spelling: special tokens never come out of text."""
     return symbol in tokenizer.model.vocab and symbol not in tokenizer.special_tokens
+
+
+def _look_up(tokenizer: Tokenizer, symbol: str) -> tuple[str, int | None]:
+    """The token that a symbol becomes, and its id: itself, or the unk token, or itself without an id."""
+    vocab, unk = tokenizer.model.vocab, tokenizer.model.unk_token
+    if is_known(tokenizer, symbol):
+        return symbol, vocab[symbol]
+    return (symbol, None) if unk is None else (unk, vocab[unk])
 
 
 def _spell(tokenizer: Tokenizer, token: str, token_id: int | None) -> str:
