@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.progress import count_things, show_printable
 from tokenmill.errors import InvalidTextError, UsageError
 from tokenmill.explain.symbols import check_length
-from tokenmill.explain.training import LearnedMerge, TrainingExplanation, explain_training
+from tokenmill.explain.training import LearnedMerge, Score, TrainingExplanation, explain_training
 
 if TYPE_CHECKING:
     from tokenmill.explain.encoding import TextExplanation, WordExplanation
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 MERGES = 10
 MOST_COUNT = 10**12
+#: What `--ties` says.
+ORDERS = {"smallest": "the one with the smallest ids", "first-seen": "the one that is seen first"}
+#: What a symbol is to each model.
+SYMBOLS = {"char-bpe": "a symbol is a character", "byte-bpe": "a symbol is a byte, shown as one character: a space as Ġ"}
 _WIDTH = 100
 _INDENT = 12
 
@@ -109,7 +113,8 @@ def count_words(texts: Iterable[str], pretokenizer: PreTokenizer) -> dict[str, i
 def describe_training(explained: TrainingExplanation) -> str:
     """The rounds of a training, for people."""
     lines = [
-        *entry("model", f"{explained.model}; the pair with the highest {explained.score} is merged, ties go by {explained.ties}"),
+        *entry("model", f"{explained.model}: {SYMBOLS[explained.model]}"),
+        *entry("merged", f"is the pair with the highest {explained.score}, of equal ones {ORDERS[explained.ties]}"),
         *entry("words", *(f"{show(word.word)} {word.count:,}" for word in explained.words), between="   "),
         *entry("symbols", *map(join, (word.symbols for word in explained.words)), between="   "),
         *entry("alphabet", describe_alphabet(explained)),
@@ -140,11 +145,11 @@ def number_seen(explained: TrainingExplanation) -> list[tuple[int, str]]:
 def describe_merge(merge: LearnedMerge, score: str) -> list[str]:
     """One round: the leading pairs, the one that is merged, and the words after it."""
     lines = entry(f"rank {merge.rank}", f"{show(merge.left)} + {show(merge.right)} -> {show(merge.product)}")
-    lines += entry("why", f"{score} {merge.score:,}: {show_printable(merge.reason)}")
+    lines += entry("why", f"{score} {show_score(merge.score)}: {show_printable(merge.reason)}")
     width = max(len(join((one.left, one.right))) for one in merge.candidates)
     for number, one in enumerate(merge.candidates):
         mark = "merged" if one.chosen else "tie" if one.tied else ""
-        row = f"{join((one.left, one.right)):{width}}  {one.score:>5,}  {mark:6}  = {show_printable(one.working)}"
+        row = f"{join((one.left, one.right)):{width}}  {show_score(one.score):>5}  {mark:6}  = {show_printable(one.working)}"
         lines += entry("" if number else "pairs", row)
     more = merge.pairs - len(merge.candidates)
     lines += entry("", f"and {count_things(more, 'pair')} more") if more else []
@@ -178,17 +183,18 @@ def describe_text(explained: TextExplanation) -> str:
         *entry("text", f"{explained.text!r}: {size}"),
         *entry("normalized", f"by {explained.normalizer}: {changed}"),
         *entry("cut", f"by {explained.pretokenizer}: {words}; their places are start:end, the end left out"),
+        *entry("model", f"{explained.model}: {SYMBOLS[explained.model]}"),
     ]
     for number, word in enumerate(explained.words, start=1):
-        lines += ["", *describe_word(number, word)]
+        lines += ["", *describe_word(number, word, explained.text)]
     lines += ["", *entry("tokens", *map(show, explained.tokens)), *entry("ids", *map(show_id, explained.ids))]
     return "\n".join(lines + describe_characters(explained) + entry("decoded", describe_decoded(explained)))
 
 
-def describe_word(number: int, word: WordExplanation) -> list[str]:
+def describe_word(number: int, word: WordExplanation, text: str) -> list[str]:
     """A word: its place, its symbols, each merge with its rank, its tokens and ids."""
     (start, end), (first, last) = word.characters, word.bytes
-    lines = entry(f"word {number}", f"{show(word.word)}   characters {start}:{end}, bytes {first}:{last}")
+    lines = entry(f"word {number}", f"{text[start:end]!r}   characters {start}:{end}, bytes {first}:{last}")
     lines += entry("symbols", *map(show, word.symbols))
     pairs = [f"{show(merge.left)} + {show(merge.right)}" for merge in word.merges]
     width = max(map(len, pairs), default=0)
@@ -197,7 +203,9 @@ def describe_word(number: int, word: WordExplanation) -> list[str]:
     if not word.merges:
         lines += entry("", "no rule applies")
     lines += [*entry("tokens", *map(show, word.tokens)), *entry("ids", *map(show_id, word.ids))]
-    return lines + (entry("stand for", *map(repr, word.spells)) if word.spells != word.tokens else [])
+    if word.spells != word.tokens:
+        lines += entry("stand for", *(f"'{show_printable(spell)}'" for spell in word.spells))
+    return lines
 
 
 def describe_characters(explained: TextExplanation) -> list[str]:
@@ -245,6 +253,11 @@ def show(text: str) -> str:
 def join(symbols: Iterable[str]) -> str:
     """Symbols with spaces between them."""
     return " ".join(map(show, symbols))
+
+
+def show_score(score: Score) -> str:
+    """A count as `1,000`, a fraction as `1/5`."""
+    return f"{score:,}" if isinstance(score, int) else str(score)
 
 
 def show_id(token_id: int | None) -> str:

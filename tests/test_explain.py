@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.explain import describe_training
 from tests.by_hand import estimate, make_tokenizer
 from tests.strategies import counted_words, nasty_texts, rule_sets
 from tests.training import counts_table, few_cases, train
 from tokenmill import reference, reference_words
 from tokenmill.alphabets import CharacterAlphabet
 from tokenmill.errors import InvalidTextError, NothingToTrainOnError, TokenmillError, UsageError, VocabularySizeError
+from tokenmill.explain import training
 from tokenmill.explain.encoding import explain_text, place_words
 from tokenmill.explain.symbols import MOST_CHARACTERS
 from tokenmill.explain.training import explain_training
@@ -85,6 +89,25 @@ def test_workings_add_up_occurrences() -> None:
     ]
     many = explain_training({f"xy{letter}": 1 for letter in "abcdefg"}, merges=1).merges[0].candidates[0]
     assert many.working == "xya 1 + xyb 1 + xyc 1 + xyd 1 + 3 more words"
+
+
+def test_a_model_may_bring_scores_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # ab:10 a:90 qz:5: (a, b) is 10 of 100 a's and 10 b's, (q, z) all of 5 q's and 5 z's.
+    def score_pairs(words: Sequence[training.CountedWord]) -> dict[reference.Pair, training.Score]:
+        symbols = Counter({symbol: 0 for word in words for symbol in word.symbols})
+        for word in words:
+            symbols.update({symbol: word.count for symbol in word.symbols})
+        pairs = reference.count_pairs([word.symbols for word in words], [word.count for word in words])
+        return {pair: Fraction(count, symbols[pair[0]] * symbols[pair[1]]) for pair, count in pairs.items()}
+
+    scoring = training.Scoring("score", score_pairs, lambda pair, words: "count / (count × count)")
+    monkeypatch.setitem(training.SCORINGS, "char-bpe", scoring)
+    explained = explain_training({"ab": 10, "a": 90, "qz": 5}, merges=1)
+    assert [(one.left, one.right, one.score) for one in explained.merges[0].candidates] == [
+        *(("q", "z", Fraction(1, 5)), ("a", "b", Fraction(1, 100)))
+    ]
+    shown = describe_training(explained)
+    assert "why         score 1/5: the highest" in shown and "a b  1/100          = count / (count × count)" in shown
 
 
 def test_a_byte_model_has_all_bytes() -> None:

@@ -36,7 +36,8 @@ def test_the_command_explains_training() -> None:
     assert result.exit_code == 0
     assert result.stdout.startswith(
         """\
-model       char-bpe; the pair with the highest count is merged, ties go by first-seen
+model       char-bpe: a symbol is a character
+merged      is the pair with the highest count, of equal ones the one that is seen first
 words       low 5   lower 2   newest 6   widest 3
 symbols     l o w   l o w e r   n e w e s t   w i d e s t
 alphabet    10 symbols: d e i l n o r s t w
@@ -93,21 +94,22 @@ def test_the_command_explains_texts(tokenizer_file: Path) -> None:
 text        'estimate, local': 15 characters, 15 bytes
 normalized  by identity: unchanged
 cut         by gpt2: 3 words; their places are start:end, the end left out
+model       char-bpe: a symbol is a character
 
-word 1      estimate   characters 0:8, bytes 0:8
+word 1      'estimate'   characters 0:8, bytes 0:8
 symbols     e s t i m a t e
   rank 0    e + s  -> es t i m a t e
   rank 1    es + t -> est i m a t e
 tokens      est i m a t e
 ids         12 4 6 1 9 3
 
-word 2      ,   characters 8:9, bytes 8:9
+word 2      ','   characters 8:9, bytes 8:9
 symbols     ,
             no rule applies
 tokens      ,
 ids         0
 
-word 3      Ġlocal   characters 9:15, bytes 9:15
+word 3      ' local'   characters 9:15, bytes 9:15
 symbols     Ġ l o c a l
   rank 2    l + o -> Ġ lo c a l
 tokens      Ġ lo c a l
@@ -189,3 +191,11 @@ def test_explaining_training_needs_no_kernels() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[1:] == [""]
+
+
+def test_bytes_are_shown_for_what_they_stand_for(tmp_path: Path) -> None:
+    make_tokenizer("", [("Ġ", "n")], model="byte-bpe", pretokenizer="wordpunct").save(tmp_path / "bytes.json")
+    shown = call("--tokenizer", tmp_path / "bytes.json", "a\tné").stdout
+    assert "model       byte-bpe: a symbol is a byte, shown as one character: a space as Ġ\n" in shown
+    assert "word 2      '\\tné'   characters 1:4, bytes 1:5\nsymbols     Ġ n Ã ©\n  rank 0    Ġ + n -> Ġn Ã ©\n" in shown
+    assert "stand for   ' n' '\\xc3' '\\xa9'\n" in shown and "decoded     'a né', not the text: wordpunct does not keep" in shown
