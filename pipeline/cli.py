@@ -15,10 +15,11 @@ import click
 from pipeline.console import INTERRUPTED, fail, leave, prepare_process, split_beam_args, until_pipe_closes
 from tokenmill import __version__
 from tokenmill.errors import TokenmillError
-from tokenmill.names import PRETOKENIZERS
+from tokenmill.names import DIGIT_GROUPS, PRETOKENIZERS
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
+    from tokenmill.pretokenizers import PreTokenizer
 
 Command = Callable[..., Any]
 
@@ -94,6 +95,20 @@ CORPUS_OPTIONS = add_options(
     click.option("--max-rejects", metavar="N|P%", help="End without a result when more records than this are set aside."),
 )
 
+PRETOKENIZER_OPTIONS = add_options(
+    click.option(
+        "--pretokenizer",
+        type=click.Choice(PRETOKENIZERS),
+        help="How text is cut into words [default: gpt2, regex with --pattern, or that of the counts].",
+    ),
+    click.option(
+        "--split-digits",
+        type=click.Choice([str(group) for group in DIGIT_GROUPS]),
+        help="Cut digits out of the text first: 1, each by itself; 3, in groups of three counted from the right.",
+    ),
+    click.option("--pattern", metavar="REGEX", help="Words are the matches of this pattern of the regex package: exact, slow."),
+)
+
 RUN_OPTIONS = add_options(
     click.option(
         "--split-mb",
@@ -139,16 +154,12 @@ def main() -> None:
 @main.command()
 @INPUTS
 @click.option("--output", required=True, metavar="DIR", help="Folder for the word counts.")
-@click.option(
-    "--pretokenizer", type=click.Choice(PRETOKENIZERS), default="gpt2", show_default=True, help="How text is cut into words."
-)
+@PRETOKENIZER_OPTIONS
 @OVERWRITE
 @CORPUS_OPTIONS
 @RUN_OPTIONS
 @click.pass_obj
-def count(
-    beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, pretokenizer: str, overwrite: bool, **options: Any
-) -> None:
+def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, overwrite: bool, **options: Any) -> None:
     """Count the words of a corpus.
 
     Counts are what training needs: count once, then train any model and size from them, without reading the corpus again.
@@ -159,6 +170,7 @@ def count(
     """
     from pipeline import driver, summary
 
+    pretokenizer = choose_pretokenizer(options) or "gpt2"
     manifest = driver.count_corpus(
         make_corpus(inputs, options), pretokenizer, output, make_run(beam_args, options), overwrite=overwrite
     )
@@ -175,11 +187,7 @@ def count(
     show_default=True,
     help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen.",
 )
-@click.option(
-    "--pretokenizer",
-    type=click.Choice(PRETOKENIZERS),
-    help="How text is cut into words [default: gpt2, or that of the counts].",
-)
+@PRETOKENIZER_OPTIONS
 @click.option("--vocab-size", type=int, metavar="N", help="Stop at N tokens: special tokens, alphabet and merges.")
 @click.option("--merges", type=int, metavar="N", help="Stop at N merge rules.")
 @click.option(
@@ -220,7 +228,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
     from tokenmill.trainers import TrainingOptions
 
     counts = counts_folder.find_counts(inputs)
-    asked = options["pretokenizer"]
+    asked = choose_pretokenizer(options)
     training = TrainingOptions(
         model=options["model"],
         pretokenizer=(asked or "gpt2") if counts is None else counts_folder.check_pretokenizer(counts, asked),
@@ -350,6 +358,16 @@ def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:
     for name in ("limit", "id_column", "max_rejects"):
         if options[name] is not None:
             raise click.UsageError(f"--{name.replace('_', '-')} is for a corpus, {counts} holds word counts; leave it out")
+
+
+def choose_pretokenizer(options: dict[str, Any]) -> PreTokenizer | None:
+    """The pre-tokenizer that the options ask for, None when they say nothing of it."""
+    from tokenmill.pretokenizers import PreTokenizer
+
+    name, digits, pattern = options["pretokenizer"], options["split_digits"], options["pattern"]
+    if name is None and digits is None and pattern is None:
+        return None
+    return PreTokenizer(name or ("gpt2" if pattern is None else "regex"), None if digits is None else int(digits), pattern)
 
 
 def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:

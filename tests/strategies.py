@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tokenmill.data import load_class_table
 from tokenmill.kernels import scan_classes as bits
+from tokenmill.names import PRETOKENIZERS
 
 #: Texts that scanners get wrong: contractions, whitespace of all kinds, marks, scripts without spaces, digits, four-byte letters.
 NASTY_FRAGMENTS = (
@@ -21,6 +22,9 @@ NASTY_FRAGMENTS = (
     *("é", "e\u0301", "ß", "ǅ", "नमस्ते", "ที่", "你好", "。", "かな", "한글", "жизнь", "𝔘", "𐐀", "ʼ", "ª", "文AB", "文Ab", "É"),
     *(".", ",", "--", "...", "(", "!?", "$", "€", "^", "😀", "👩\u200d💻", "❤\ufe0f", "\ufffd", "\U0010ffff", "\ue000"),
 )
+
+#: The pre-tokenizers that need nothing but their name.
+NAMED_PRETOKENIZERS = [name for name in PRETOKENIZERS if name != "regex"]
 
 #: Bytes that are no UTF-8: stray and truncated forms, overlong forms, surrogates, code points above 10FFFF.
 BAD_BYTES = (
@@ -68,7 +72,8 @@ def ascii_texts(*, max_fragments: int = 60) -> st.SearchStrategy[str]:
 def nasty_bytes(*, max_fragments: int = 40) -> st.SearchStrategy[bytes]:
     """Nasty texts in UTF-8 with invalid bytes among them."""
     fragments = [fragment.encode() for fragment in NASTY_FRAGMENTS] + list(BAD_BYTES) * 2
-    return st.lists(st.one_of(st.sampled_from(fragments), st.binary(max_size=4)), max_size=max_fragments).map(b"".join)
+    parts = st.lists(st.one_of(st.sampled_from(fragments), st.binary(max_size=4)), max_size=max_fragments)
+    return parts.map(b"".join).filter(lambda text: all(map(classes_agree, text.decode("utf-8", "ignore"))))
 
 
 def line_files() -> st.SearchStrategy[bytes]:

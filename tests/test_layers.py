@@ -25,7 +25,7 @@ PACKAGES = ("tokenmill", "transforms", "pipeline")
 LAYERS = (
     ("kernels",),
     ("errors", "schemas", "names", "arrow", "reference", "reference_words", "data"),
-    ("alphabets", "models", "normalizers", "scanners", "pretokenizers"),
+    ("alphabets", "models", "normalizers", "scanners", "patterns", "pretokenizers"),
     ("word_counts", "merge_loop"),
     ("tokenizer",),
     ("trainers", "formats", "postprocessors", "report", "dataset", "explain"),

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import nasty_texts
+from tests.strategies import NAMED_PRETOKENIZERS, nasty_texts
 from tests.training import JIT, count_parts, count_texts, counts_table, few_cases
 from tokenmill import reference_words
 from tokenmill.errors import DataError, UsageError
-from tokenmill.names import PRETOKENIZERS
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.schemas import COUNT_PARTITIONS, WORD_COUNTS
 from tokenmill.word_counts import (
@@ -54,7 +53,7 @@ def combined(parts: list[tuple[int, pa.Table]]) -> pa.Table:
 # --- counting ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pretokenizer", PRETOKENIZERS)
+@pytest.mark.parametrize("pretokenizer", NAMED_PRETOKENIZERS)
 def test_counts_are_those_of_a_counter(pretokenizer: str) -> None:
     @few_cases(60, 6)
     @given(st.lists(st.one_of(WORDY, nasty_texts(max_fragments=12)).filter(lambda text: "Ġ" not in text), max_size=6))

@@ -55,7 +55,7 @@ class Tokenizer:
         self._encoder: _Encoder | None = None
 
     def __repr__(self) -> str:
-        return f"Tokenizer({self.model.name}, {self.pretokenizer.name}, {len(self):,} tokens)"
+        return f"Tokenizer({self.model.name}, {self.pretokenizer}, {len(self):,} tokens)"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A tokenizer travels between processes as its file; each has a cache of its own."""

@@ -31,13 +31,14 @@ IDS = ("rank", "sorted")
 class TrainingOptions:
     """What to train. Exactly one of `vocab_size` (specials, alphabet and products together) and `merges` (rules) is given.
 
+    `pretokenizer`: the one that the words were counted with; a name will do where it has no options.
     `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`; `min_count`: pairs that occur less often are not merged;
     `strict`: too few pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it
     is one of them.
     """
 
     model: str
-    pretokenizer: str
+    pretokenizer: PreTokenizer | str
     vocab_size: int | None = None
     merges: int | None = None
     ties: str = "smallest"
@@ -83,7 +84,7 @@ def train_tokenizer(
     Raises `NothingToTrainOnError` for no words, `VocabularySizeError` where the size is too small for the alphabet or, under
     `strict`, larger than the corpus allows.
     """
-    pretokenizer = PreTokenizer(options.pretokenizer)
+    pretokenizer = PreTokenizer.of(options.pretokenizer)
     alphabet = alphabet_of(options.model, marks_spaces=pretokenizer.marks_spaces)
     if counts.num_rows == 0:
         raise NothingToTrainOnError("nothing to train on: the corpus holds no word")

@@ -35,7 +35,7 @@ class CountOptions:
     """What a count job needs: how to read, how to cut words, and where its journal, partitions and rejects go."""
 
     read: ReadOptions
-    pretokenizer: str
+    pretokenizer: PreTokenizer
     journal_folder: str
     partitions_folder: str
     rejects_folder: str
@@ -65,7 +65,7 @@ class CountSplit(beam.DoFn):
         self._options, self._splits = options, splits
 
     def setup(self) -> None:
-        self._counter = WordCounter(PreTokenizer(self._options.pretokenizer))
+        self._counter = WordCounter(self._options.pretokenizer)
 
     def process(self, split: Split) -> Iterator[tuple[int, pa.Table]]:
         yield from count_split(split, self._counter, self._options, self._splits)

@@ -24,7 +24,7 @@ _KEYS = {
     "version": int,
     "model": str,
     "normalizer": str,
-    "pretokenizer": str,
+    "pretokenizer": (str, dict),
     "special_tokens": list,
     "unk": (str, type(None)),
     "unicode": str,
@@ -42,7 +42,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "version": schemas.TOKENIZER_VERSION,
         "model": model.name,
         "normalizer": tokenizer.normalizer.name,
-        "pretokenizer": tokenizer.pretokenizer.name,
+        "pretokenizer": tokenizer.pretokenizer.spec,
         "special_tokens": list(model.special_tokens),
         "unk": model.unk_token,
         "unicode": tokenizer.pretokenizer.unicode_version,
@@ -61,7 +61,7 @@ def loads(content: bytes) -> Tokenizer:
     document = _parse(content)
     _check_keys(document)
     _refuse_surrogates(content, document)
-    pretokenizer = _named(PreTokenizer, document, "pretokenizer", "wordpunct")
+    pretokenizer = _named(PreTokenizer.of, document, "pretokenizer", "wordpunct")
     rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
     specials = tuple(
         _check_string(f"special_tokens[{place}]", token) for place, token in enumerate(document.get("special_tokens", []))
