@@ -325,6 +325,34 @@ def build(beam_args: tuple[str, ...], config: str, overwrite: bool, **options: A
     say(builder.build_dataset(config, reporter(options["log_format"], options["quiet"]), beam_args, overwrite=overwrite), options)
 
 
+@main.command()
+@click.option("--tokenizer", metavar="FILE", help="Explain texts under this tokenizer.json.")
+@click.option(
+    "--train", "training", is_flag=True, help="Explain how rules are learned from words, or from texts on standard input."
+)
+@click.option("--model", type=click.Choice(["char-bpe", "byte-bpe"]), help="Of training [default: char-bpe].")
+@click.option("--pretokenizer", type=click.Choice(PRETOKENIZERS), help="How texts to train on are cut [default: gpt2].")
+@click.option("--vocab-size", type=int, metavar="N", help="Train to N tokens: alphabet and merges.")
+@click.option("--merges", type=int, metavar="N", help="Train N merge rules [default: 10].")
+@click.option("--ties", type=click.Choice(["smallest", "first-seen"]), help="Of training, as in train [default: smallest].")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the same content.")
+@click.argument("texts", nargs=-1, metavar="[TEXT...|WORD:COUNT...]")
+def explain(tokenizer: str | None, texts: tuple[str, ...], **options: Any) -> None:
+    """Show step by step how a text becomes tokens, or how merge rules are learned from a few words.
+
+    For learning: it runs the plain algorithms, and takes 2,000 characters at most. Words with counts are not cut any further.
+
+    \b
+    tokenmill explain --tokenizer tokenizer.json 'Hello, world!'
+    tokenmill explain --train low:5 lower:2 newest:6 widest:3 --vocab-size 13 --ties first-seen
+    echo 'she sells sea shells' | tokenmill explain --train --merges 5
+    """
+    from pipeline import explain as handler
+
+    with until_pipe_closes():
+        handler.explain(tokenizer, texts, **options)
+
+
 def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:
     """Options that say how to read a corpus mean nothing for word counts: better told than passed over."""
     for name in ("limit", "id_column", "max_rejects"):
