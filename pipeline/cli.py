@@ -5,130 +5,19 @@ Nothing heavy is imported before a command runs: `tokenmill --help` must come at
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from pipeline.console import INTERRUPTED, end_at_once, fail, leave, prepare_process, split_beam_args, until_pipe_closes
+from pipeline.commands import Commands
+from pipeline.console import end_at_once, until_pipe_closes
+from pipeline.options import CORPUS_OPTIONS, INPUTS, OVERWRITE, PRETOKENIZER_OPTIONS, RUN_OPTIONS
 from tokenmill import __version__
-from tokenmill.errors import TokenmillError
-from tokenmill.names import DIGIT_GROUPS, PRETOKENIZERS
+from tokenmill.names import PRETOKENIZERS
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
     from tokenmill.pretokenizers import PreTokenizer
-
-Command = Callable[..., Any]
-
-
-class Commands(click.Group):
-    """The group of commands: hands Beam its words, and turns every error into one line and an exit code."""
-
-    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        words, beam_args = split_beam_args(list(sys.argv[1:] if args is None else args))
-        prepare_process()
-        run = super().main
-        try:
-            result = run(words, *rest, standalone_mode=False, obj=beam_args, **extra)
-        except click.ClickException as error:
-            fail(error.format_message() + hint_at_help(error), 2)
-        except TokenmillError as error:
-            fail(str(error), error.exit_code)
-        except (KeyboardInterrupt, click.Abort):
-            fail("interrupted; what was not finished is not published; run the same command again", INTERRUPTED)
-        except OSError as error:
-            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
-        except Exception as error:
-            if os.environ.get("TOKENMILL_DEBUG"):
-                raise
-            fail(f"unexpected {type(error).__name__}: {error}; set TOKENMILL_DEBUG=1 for the traceback, and report it", 1)
-        return leave(result if isinstance(result, int) else 0) if standalone_mode else result
-
-
-def hint_at_help(error: click.ClickException) -> str:
-    """Where to read on, for an error in the words of a command."""
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    return f" (see {context.command_path} --help)" if context else ""
-
-
-def add_options(*options: Command) -> Command:
-    """Several click options as one decorator."""
-
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-
-CORPUS_OPTIONS = add_options(
-    click.option(
-        "--format",
-        type=click.Choice(["auto", "text", "jsonl", "parquet", "arrow"]),
-        default="auto",
-        show_default=True,
-        help="What the files hold; auto goes by their names (.jsonl.gz, .parquet, ...).",
-    ),
-    click.option("--text-column", default="text", show_default=True, help="Column or JSON key that holds the text."),
-    click.option("--id-column", help="Column or JSON key that holds document ids; without it a document is called FILE:ROW."),
-    click.option(
-        "--document",
-        type=click.Choice(["line", "file"]),
-        default="line",
-        show_default=True,
-        help="What a document is in text files (for stdlib: the file).",
-    ),
-    click.option("--limit", type=click.IntRange(min=1), help="Take the first N documents, in corpus order."),
-    click.option(
-        "--invalid-utf8",
-        type=click.Choice(["error", "replace", "reject"]),
-        default="reject",
-        show_default=True,
-        help="Bytes that are not UTF-8, and lone surrogates: end the run, put U+FFFD, or set the document aside.",
-    ),
-    click.option("--max-rejects", metavar="N|P%", help="End without a result when more records than this are set aside."),
-)
-
-PRETOKENIZER_OPTIONS = add_options(
-    click.option(
-        "--pretokenizer",
-        type=click.Choice(PRETOKENIZERS),
-        help="How text is cut into words [default: gpt2, regex with --pattern, or that of the counts].",
-    ),
-    click.option(
-        "--split-digits",
-        type=click.Choice([str(group) for group in DIGIT_GROUPS]),
-        help="Cut digits out of the text first: 1, each by itself; 3, in groups of three counted from the right.",
-    ),
-    click.option("--pattern", metavar="REGEX", help="Words are the matches of this pattern of the regex package: exact, slow."),
-)
-
-RUN_OPTIONS = add_options(
-    click.option(
-        "--split-mb",
-        type=click.FloatRange(min=0, min_open=True),
-        default=32,
-        show_default=True,
-        help="Size of a unit of work, and so of a shard's input.",
-    ),
-    click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; by default as many as pay."),
-    click.option("--quiet", is_flag=True, help="No progress, no summary."),
-    click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="json gives one object a line on standard error, for programs that watch.",
-    ),
-)
-
-OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace what the folder holds.")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
