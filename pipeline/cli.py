@@ -220,7 +220,7 @@ def build(beam_args: tuple[str, ...], config: str, overwrite: bool, **options: A
     "--train", "training", is_flag=True, help="Explain how rules are learned from words, or from texts on standard input."
 )
 @click.option("--model", type=click.Choice(["char-bpe", "byte-bpe"]), help="Of training [default: char-bpe].")
-@click.option("--pretokenizer", type=click.Choice(PRETOKENIZERS), help="How texts to train on are cut [default: gpt2].")
+@PRETOKENIZER_OPTIONS
 @click.option("--vocab-size", type=int, metavar="N", help="Train to N tokens: alphabet and merges.")
 @click.option("--merges", type=int, metavar="N", help="Train N merge rules [default: 10].")
 @click.option("--ties", type=click.Choice(["smallest", "first-seen"]), help="Of training, as in train [default: smallest].")
@@ -229,17 +229,16 @@ def build(beam_args: tuple[str, ...], config: str, overwrite: bool, **options: A
 def explain(tokenizer: str | None, texts: tuple[str, ...], **options: Any) -> None:
     """Show step by step how a text becomes tokens, or how merge rules are learned from a few words.
 
-    For learning: it runs the plain algorithms, and takes 2,000 characters at most. Words with counts are not cut any further.
+    For learning: plain algorithms, and 2,000 characters at most. Words given with counts are not cut any further.
 
     \b
     tokenmill explain --tokenizer tokenizer.json 'Hello, world!'
     tokenmill explain --train low:5 lower:2 newest:6 widest:3 --vocab-size 13 --ties first-seen
-    echo 'she sells sea shells' | tokenmill explain --train --merges 5
     """
     from pipeline import explain as handler
 
     with until_pipe_closes():
-        handler.explain(tokenizer, texts, **options)
+        handler.explain(tokenizer, texts, choose_pretokenizer(options), **options)
 
 
 def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:

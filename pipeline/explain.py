@@ -27,16 +27,26 @@ _WIDTH = 100
 _INDENT = 12
 
 
-def explain(tokenizer_path: str | None, texts: tuple[str, ...], *, training: bool, as_json: bool, **options: Any) -> None:
-    """Print how a tokenizer is trained on a few words, or how it encodes each text; `options` are those of training.
+def explain(
+    tokenizer_path: str | None,
+    texts: tuple[str, ...],
+    cutter: PreTokenizer | None,
+    *,
+    training: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Print how a tokenizer is trained on a few words, or how it encodes each text.
 
+    `options` are those of training, None where they are not given, and `cutter` the pre-tokenizer that they name.
     Raises `UsageError` for options that do not go together.
     """
     given = [name for name, value in options.items() if value is not None]
     if training and tokenizer_path is not None:
         raise UsageError("--train makes rules, --tokenizer applies those of a file; give one of them")
     if training:
-        explained = train_on_words(texts, **options)
+        chosen = {name: options[name] for name in ("model", "ties", "vocab_size", "merges")}
+        explained = train_on_words(texts, cutter, **chosen)
         print(json_line(explained) if as_json else describe_training(explained))
         return
     if given:
@@ -56,9 +66,9 @@ def json_line(explained: TrainingExplanation | TextExplanation) -> str:
 
 def train_on_words(
     words: Sequence[str],
+    cutter: PreTokenizer | None = None,
     *,
     model: str | None = None,
-    pretokenizer: str | None = None,
     ties: str | None = None,
     vocab_size: int | None = None,
     merges: int | None = None,
@@ -66,7 +76,7 @@ def train_on_words(
     """Train on words given as `low:5`, or on those of the texts of standard input; `MERGES` rules unless a size is given."""
     from tokenmill.pretokenizers import PreTokenizer
 
-    cutter = PreTokenizer(pretokenizer or "gpt2")
+    cutter = cutter or PreTokenizer("gpt2")
     return explain_training(
         add_up_counts(map(parse_word, words)) if words else count_words(read_texts(), cutter),
         model=model or "char-bpe",

@@ -213,12 +213,18 @@ def test_characters_of_another_unicode_are_told() -> None:
     # TODHRI LETTER A came with Unicode 16; `re` of Python 3.11 has Unicode 14.
     doubtful = explain_text(make_tokenizer("", [], model="byte-bpe"), "aé \U000105c0!").doubtful
     assert doubtful == (() if re.match(r"\w", "\U000105c0") else ("\U000105c0",))
+    by_pattern = Tokenizer(make_tokenizer("", [], model="byte-bpe").model, pretokenizer=PreTokenizer("regex", pattern=r"\w+"))
+    assert explain_text(by_pattern, "aé \U000105c0!").doubtful == ()
 
 
 def test_limits_of_texts() -> None:
     assert explain_text(estimate(), "a" * MOST_CHARACTERS).same
     assert message_of(lambda: explain_text(estimate(), "a" * (MOST_CHARACTERS + 1)), UsageError) == (
         "the text has 2,001 characters; explain takes at most 2,000: give a part of it"
+    )
+    other = BpeModel("unigram", CharacterAlphabet(marks_spaces=False), {"a": 0}, ())
+    assert message_of(lambda: explain_text(Tokenizer(other, pretokenizer=PreTokenizer("none")), "a"), UsageError) == (
+        "model 'unigram' cannot be explained; char-bpe and byte-bpe can"
     )
     assert message_of(lambda: explain_text(estimate(), "a\udc80"), InvalidTextError) == (
         "the text is not UTF-8 at character 1; explain takes Unicode text, so replace it"
@@ -248,6 +254,23 @@ def test_explained_ids_are_those_of_trained_tokenizers(pretokenizer: str, corpus
         tokenizer = train([*corpus, "a"], model=model, pretokenizer=pretokenizer, merges=merges, unk_token=unk)
         for one in [*corpus, text]:
             check_against(tokenizer, one)
+
+
+@pytest.mark.parametrize(
+    "pretokenizer",
+    [
+        *(PreTokenizer("gpt2", split_digits=3), PreTokenizer("wordpunct", split_digits=1), PreTokenizer("bert", split_digits=3)),
+        *(PreTokenizer("regex", pattern=r"(\w)\1|(?i)[a-f]+"), PreTokenizer("regex", split_digits=3, pattern=r"\w+\s?")),
+    ],
+    ids=str,
+)
+@few_cases(25, 3)
+@given(text=nasty_texts(max_fragments=20), merges=st.integers(0, 12))
+def test_explained_ids_under_options_of_pretokenizers(pretokenizer: PreTokenizer, text: str, merges: int) -> None:
+    for model, unk in (("byte-bpe", None), ("char-bpe", "<unk>")):
+        tokenizer = train(["a 12345 b1234", text], model=model, pretokenizer=pretokenizer, merges=merges, unk_token=unk)
+        check_against(tokenizer, "12 34567\n890 a1")
+        check_against(tokenizer, text)
 
 
 @few_cases(80, 10)

@@ -11,19 +11,24 @@ from typing import TYPE_CHECKING
 
 from tokenmill import reference_words
 from tokenmill.data import load_class_table
+from tokenmill.errors import UsageError
 from tokenmill.explain.symbols import check_length, check_text, split_word
 from tokenmill.kernels import scan_classes
+from tokenmill.patterns import compile_pattern, split_by_pattern
 from tokenmill.reference import Pair
 
 if TYPE_CHECKING:
     from tokenmill.pretokenizers import PreTokenizer
     from tokenmill.tokenizer import Tokenizer
 
+EXPLAINED_MODELS = ("char-bpe", "byte-bpe")
+
 #: The classes that patterns go by, and their bits in the table.
 _CLASSES = (
     *((r"\p{L}", scan_classes.LETTER), (r"\p{N}", scan_classes.NUMBER), (r"\s", scan_classes.WHITESPACE)),
     *((r"\p{M}", scan_classes.MARK), (r"[\p{Lu}\p{Lt}]", scan_classes.UPPER), (r"\p{Ll}", scan_classes.LOWER)),
     *((r"[\p{Lm}\p{Lo}]", scan_classes.OTHER_LETTER), (r"\p{P}", scan_classes.PUNCTUATION)),
+    (r"\p{Nd}", scan_classes.DECIMAL),
     (r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]", scan_classes.UNICODE_WORD),
 )
 
@@ -94,8 +99,11 @@ class TextExplanation:
 def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
     """Normalize, cut into words, merge, look ids up, decode: every step of encoding a text.
 
-    Raises `UsageError` for a text that is too long, `InvalidTextError` for one that UTF-8 cannot hold.
+    Raises `UsageError` for a text that is too long and for a model that is no BPE, `InvalidTextError` for a text that UTF-8
+    cannot hold.
     """
+    if tokenizer.model.name not in EXPLAINED_MODELS:
+        raise UsageError(f"model {tokenizer.model.name!r} cannot be explained; {' and '.join(EXPLAINED_MODELS)} can")
     check_text(text)
     check_length(len(text), "the text has", "give a part of it")
     ranks = {rule: rank for rank, rule in enumerate(tokenizer.merge_rules)}
@@ -107,14 +115,14 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
         text=text,
         normalizer=tokenizer.normalizer.name,
         normalized=text,  # the one normalizer there is, identity, changes nothing
-        pretokenizer=tokenizer.pretokenizer.name,
+        pretokenizer=str(tokenizer.pretokenizer),
         lossless=tokenizer.pretokenizer.lossless,
         model=tokenizer.model.name,
         words=words,
         tokens=tuple(token for word in words for token in word.tokens),
         ids=ids,
         unknown=tuple(_find_unknown(tokenizer, text, words)),
-        doubtful=tuple(character for character in dict.fromkeys(text) if not is_certain(character)),
+        doubtful=tuple(_find_doubtful(tokenizer.pretokenizer, text)),
         decoded=decoded,
         same=decoded == text,
     )
@@ -126,12 +134,28 @@ def place_words(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[str, in
     Under wordpunct a space in front of a word stands for the whitespace character that was there.
     """
     position = 0
-    for word in reference_words.cut_words(pretokenizer.name, text, marker=" "):
+    for word in _cut_words(pretokenizer, text):
         marked = not pretokenizer.lossless and word.startswith(" ")
         # Dropped characters are whitespace, no word begins with one: the next occurrence is the place.
         start = text.index(word[marked:], position) - marked
         yield word, start
         position = start + len(word)
+
+
+def _cut_words(pretokenizer: PreTokenizer, text: str) -> Iterable[str]:
+    """The words of a text; those of a pattern that anybody may give are found within a time limit."""
+    digits = pretokenizer.split_digits
+    if pretokenizer.pattern is None:
+        return reference_words.cut_words(pretokenizer.name, text, marker=" ", split_digits=digits)
+    parts = reference_words.cut_out_digits(text, digits, with_space=False) if digits else [text]
+    pattern = compile_pattern(pretokenizer.pattern)
+    return [word for part in parts for word in split_by_pattern(pattern, part)]
+
+
+def _find_doubtful(pretokenizer: PreTokenizer, text: str) -> Iterator[str]:
+    """The characters of which the tokenizer's tables say something else; a pattern alone is run by `regex` there too."""
+    if pretokenizer.pattern is None or pretokenizer.split_digits is not None:
+        yield from (character for character in dict.fromkeys(text) if not is_certain(character))
 
 
 def is_certain(character: str) -> bool:
