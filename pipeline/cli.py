@@ -13,7 +13,6 @@ from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import CORPUS_OPTIONS, INPUTS, OVERWRITE, PRETOKENIZER_OPTIONS, RUN_OPTIONS
 from tokenmill import __version__
-from tokenmill.names import PRETOKENIZERS
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
