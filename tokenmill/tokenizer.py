@@ -23,7 +23,7 @@ import pyarrow as pa
 from tokenmill.arrow import large_strings, text_buffers, wrap_binary
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError
 from tokenmill.kernels import bpe, tables
-from tokenmill.models import BpeModel
+from tokenmill.models import BpeModel, TokenWords
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 
@@ -210,8 +210,11 @@ class _Encoder:
     def __init__(self, model: BpeModel, pretokenizer: PreTokenizer) -> None:
         self._tables = model.tables
         self._scanner = pretokenizer.scanner()
-        table = tables.allocate_table(CACHE_WORDS, CACHE_ARENA_BYTES)
+        self._whole = model.unmerged if model.ignore_merges else TokenWords.of({})
+        self._arena_bytes = CACHE_ARENA_BYTES + 2 * tables.arena_bytes_of(self._whole.ends)
+        table = tables.allocate_table(CACHE_WORDS + 4 * self._whole.ids.size, self._arena_bytes)
         self._cache = bpe.EncodeCache(table, np.empty(CACHE_IDS, np.int32), np.zeros(1, np.int64))
+        self._empty_cache()
         self._ids = np.empty(0, np.int32)
         self._can_fail = self._tables.byte_ids.size == 0 and self._tables.unknown == bpe.UNKNOWN
 
@@ -244,11 +247,17 @@ class _Encoder:
         nearly_full = 2 * fill[tables.ENTRIES_USED] > 0.9 * entries.shape[0]
         if (
             nearly_full
-            or fill[tables.ARENA_USED] > 0.9 * CACHE_ARENA_BYTES
+            or fill[tables.ARENA_USED] > 0.9 * self._arena_bytes
             or self._cache.ids_used[bpe.IDS_USED] > 0.9 * CACHE_IDS
         ):
-            tables.empty_table(self._cache.table)
-            self._cache.ids_used[:] = 0
+            self._empty_cache()
+
+    def _empty_cache(self) -> None:
+        """Forget all words but those that are a token whatever the rules make of them: they are found here, before any rule."""
+        tables.empty_table(self._cache.table)
+        self._cache.ids_used[:] = 0
+        if self._whole.ids.size:
+            bpe.remember_words(self._cache, self._whole.text, self._whole.ends, self._whole.ids)
 
 
 def _check_utf_8(data: bytes) -> None:

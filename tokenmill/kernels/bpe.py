@@ -258,6 +258,30 @@ def remember_word(cache, slot, key, text, start, end, ids):
 
 
 @njit(cache=True, nogil=True)
+def find_unmerged(tables, text, ends, token_ids, unmerged):
+    """`unmerged[t]` (bool) becomes whether merging the bytes of token t gives anything else than its id.
+
+    Tokens lie end to end in `text` (uint8[n]); `ends`: int64[t]; `token_ids`: int32[t].
+    """
+    ids, start = np.empty(text.size + 1, np.int32), np.int64(0)
+    for token in range(ends.size):
+        used = encode_word(tables, text, start, ends[token], ids, np.int64(0))
+        unmerged[token] = used != 1 or ids[0] != token_ids[token]
+        start = ends[token]
+
+
+@njit(cache=True, nogil=True)
+def remember_words(cache, text, ends, token_ids):
+    """Let the cache, which must have room, have words of one token each; arrays as in `find_unmerged`."""
+    start = np.int64(0)
+    for word in range(ends.size):
+        key = key_of_word(text, start, ends[word])
+        slot = find_word(cache.table.entries, cache.table.arena, key, text, start, ends[word])
+        remember_word(cache, slot, key, text, start, ends[word], token_ids[word : word + 1])
+        start = ends[word]
+
+
+@njit(cache=True, nogil=True)
 def encode_words(tables, cache, text, starts_at, word_ends, ids, used):
     """Encode words that lie end to end in `text` from `starts_at` on; returns how many `ids` stand then.
 
