@@ -15,7 +15,7 @@ import click
 from pipeline.console import INTERRUPTED, fail, leave, prepare_process, split_beam_args, until_pipe_closes
 from tokenmill import __version__
 from tokenmill.errors import TokenmillError
-from tokenmill.names import PRETOKENIZERS
+from tokenmill.names import PRETOKENIZERS, TOKENIZER_FORMATS
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
@@ -299,6 +299,30 @@ def decode(tokenizer: str | None, doc: str | None, ids: tuple[str, ...]) -> None
 
     with until_pipe_closes():
         handler.decode_ids(tokenizer, ids, doc)
+
+
+@main.command()
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@click.option("--to", "format", required=True, type=click.Choice(TOKENIZER_FORMATS), help="The format to write.")
+@click.option("--pretokenizer", type=click.Choice(PRETOKENIZERS), help="Of a tiktoken rank file that is not a published one.")
+@click.option("--special", multiple=True, metavar="TOKEN=ID", help="Of such a file: a special token and its id.")
+@click.option("--overwrite", is_flag=True, help="Replace what is there.")
+def convert(source: str, target: str, format: str, pretokenizer: str | None, special: tuple[str, ...], overwrite: bool) -> None:
+    """Bring a tokenizer from one format into another, with the same ids.
+
+    SRC is a tokenizer.json (of tokenmill or Hugging Face), a tiktoken rank file, or a folder with vocab.json and merges.txt; what
+    it holds tells which. DST is a file, with --to gpt2 a folder. What cannot be carried over exactly is refused with the reason.
+
+    \b
+    tokenmill convert o200k_base.tiktoken tokenizer.json --to native
+    tokenmill convert tokenizer.json hf/tokenizer.json --to huggingface
+    """
+    from pipeline import convert as converter
+
+    converter.convert_tokenizer(
+        source, target, format, pretokenizer=pretokenizer, special=converter.parse_specials(special), overwrite=overwrite
+    )
 
 
 @main.command()

@@ -9,3 +9,6 @@ PretokenizerName = Literal[
 ]
 #: What `--pretokenizer` takes; `pretokenizers.py` says what each does.
 PRETOKENIZERS: tuple[str, ...] = get_args(PretokenizerName)
+
+#: What `tokenmill convert --to` takes, and `Tokenizer.to_format`.
+TOKENIZER_FORMATS = ("native", "huggingface", "tiktoken", "gpt2", "two-key")

@@ -23,7 +23,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import DataError
-from tokenmill.formats import native
+from tokenmill.formats import recognition
 from tokenmill.tokenizer import Tokenizer
 from transforms.accounts import SplitAccount
 from transforms.journal import Journal
@@ -73,9 +73,9 @@ class EncodeSplit(beam.DoFn):
 
 
 def open_tokenizer(path: str) -> Tokenizer:
-    """Load a native tokenizer from any Beam file system."""
+    """Load a tokenizer from any Beam file system."""
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        return native.loads(file.read())
+        return recognition.loads(file.read())
 
 
 def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, splits: int) -> dict[str, Any]:

@@ -45,13 +45,17 @@ def dumps(tokenizer: Tokenizer) -> dict[str, bytes]:
     model = tokenizer.model
     for place, rule in enumerate(model.merge_rules):
         if any(character.isspace() for character in rule[0] + rule[1]):
-            raise UsageError(f"{MERGES} puts a space between two tokens, and rule {place}, {rule}, holds one itself; use --to native")
+            raise UsageError(
+                f"{MERGES} puts a space between two tokens, and rule {place}, {rule}, holds one itself; use --to native"
+            )
         if rule[0].startswith(_HEADER):
             raise UsageError(f"{MERGES} passes over lines that begin with {_HEADER}, as rule {place} would; use --to huggingface")
     if not model.takes_any_bytes:
         raise UsageError(f"{VOCAB} holds tokens of bytes, this {model.name} model has tokens of characters; use --to native")
     if tokenizer.pretokenizer.name != "gpt2":
-        raise UsageError(f"{VOCAB} and {MERGES} stand for the pre-tokenizer gpt2, not {tokenizer.pretokenizer.name}; use --to huggingface")
+        raise UsageError(
+            f"{VOCAB} and {MERGES} stand for the pre-tokenizer gpt2, not {tokenizer.pretokenizer.name}; use --to huggingface"
+        )
     if model.ignore_merges and model.unmerged.ids.size:
         token = model.token_of_id[int(model.unmerged.ids[0])]
         raise UsageError(f"{MERGES} cannot say that {token!r} is one token, which no rules make; use --to huggingface")

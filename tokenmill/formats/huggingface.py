@@ -1,11 +1,11 @@
 """Hugging Face tokenizers' tokenizer.json, for byte-level BPE.
 
 What is read and written: the model BPE; the pre-tokenizer ByteLevel, or a Split by one of the patterns of our pre-tokenizers
-followed by ByteLevel; no normalizer; the post-processor ByteLevel, which leaves ids alone, or none; the decoder ByteLevel. Anything
-else is refused by its name and place, since it would give other ids in silence.
+followed by ByteLevel; no normalizer; the post-processor ByteLevel, which leaves ids alone, or none; the decoder ByteLevel.
+Anything else is refused by its name and place, since it would give other ids in silence.
 
-Two things stay different. Hugging Face finds special tokens inside texts, here they are plain text there. And each program cuts
-words by its own Unicode version.
+Two things stay different. Special tokens inside a text: Hugging Face takes them for tokens, here they are plain text. And each
+program cuts words by its own Unicode version.
 """
 
 from __future__ import annotations
@@ -131,7 +131,9 @@ def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int]
         if "special" not in token:
             raise TokenizerFileError(f"{where}.special: it is missing; {content!r} must be a special token")
         if vocab.setdefault(content, token_id) != token_id:
-            raise TokenizerFileError(f"{where}.id: {excerpt(token_id)}, but {content!r} has the id {vocab[content]} in model.vocab")
+            raise TokenizerFileError(
+                f"{where}.id: {excerpt(token_id)}, but {content!r} has the id {vocab[content]} in model.vocab"
+            )
         specials.append(content)
     return vocab, specials
 
@@ -139,7 +141,9 @@ def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int]
 def _refuse_normalizer(normalizer: Any) -> None:
     if normalizer is None or (isinstance(normalizer, dict) and normalizer == {"type": "Sequence", "normalizers": []}):
         return
-    raise TokenizerFileError(f"normalizer: {_type_of('normalizer', normalizer)} is not known here; only files without one are taken")
+    raise TokenizerFileError(
+        f"normalizer: {_type_of('normalizer', normalizer)} is not known here; only files without one are taken"
+    )
 
 
 def _check_post_processor(processor: Any) -> None:

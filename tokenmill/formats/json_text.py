@@ -10,7 +10,7 @@ from tokenmill.errors import TokenizerFileError
 
 
 def parse_object(content: bytes) -> dict[str, Any]:
-    """The object of a JSON file. Raises `TokenizerFileError`: no JSON, no object, a key twice, nested too deeply, no characters."""
+    """The object of a JSON file. Raises `TokenizerFileError`: no JSON or no object, a key twice, nested too deeply."""
     try:
         document = json.loads(content.decode("utf-8"), object_pairs_hook=_unique_keys)
     except UnicodeDecodeError as error:

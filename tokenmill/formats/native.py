@@ -49,6 +49,25 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "training": tokenizer.training,
         **({"ignore_merges": True} if model.ignore_merges else {}),
     }
+    return _write(head, model)
+
+
+def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
+    """The file without anything but `merge_rules` and `vocab`, for readers that refuse other keys.
+
+    Raises `UsageError` for a tokenizer that those two keys do not tell: any but `char-bpe` behind `wordpunct`, special tokens.
+    """
+    model, name = tokenizer.model, tokenizer.pretokenizer.name
+    if (model.name, name) != ("char-bpe", "wordpunct"):
+        raise UsageError(
+            f"a file of two keys stands for char-bpe behind wordpunct, this is {model.name} behind {name}; use --to native"
+        )
+    if model.special_tokens:
+        raise UsageError(f"a file of two keys cannot say that {model.special_tokens[0]!r} is a special token; use --to native")
+    return _write({}, model)
+
+
+def _write(head: dict[str, Any], model: BpeModel) -> bytes:
     lines = [f"  {to_json(key)}: {to_json(value)}," for key, value in head.items()]
     rules = _block("[", (to_json(list(rule)) for rule in model.merge_rules), "]")
     vocab = _block(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -52,9 +52,7 @@ _PUBLISHED = {
 }
 
 
-def loads(
-    content: bytes, *, pretokenizer: str | None = None, special_tokens: Mapping[str, int] | None = None
-) -> Tokenizer:
+def loads(content: bytes, *, pretokenizer: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Tokenizer:
     """A tokenizer from a rank file. `special_tokens`: their ids, which must be free.
 
     Raises `TokenizerFileError`, which names the line, and `UsageError` where the pre-tokenizer is neither given nor known.
@@ -139,14 +137,10 @@ def _check_rules(model: BpeModel, words: TokenWords) -> None:
                 "train with --ids rank, or use another format"
             )
     if len(rules) != len(recovered):
-        raise UsageError(
-            f"tiktoken would merge by {len(recovered)} rules, this model has {len(rules)}; use another format"
-        )
+        raise UsageError(f"tiktoken would merge by {len(recovered)} rules, this model has {len(rules)}; use another format")
     if model.unmerged.ids.size and not model.ignore_merges:
         token = model.token_of_id[int(model.unmerged.ids[0])]
-        raise UsageError(
-            f"tiktoken takes a word that is a token whole, and merging does not give {token!r}; use another format"
-        )
+        raise UsageError(f"tiktoken takes a word that is a token whole, and merging does not give {token!r}; use another format")
 
 
 def _parse_lines(content: bytes) -> dict[bytes, int]:
