@@ -235,7 +235,7 @@ class _Encoder:
         self._arena_bytes = CACHE_ARENA_BYTES + 2 * tables.arena_bytes_of(self._whole.ends)
         table = tables.allocate_table(CACHE_WORDS + 4 * self._whole.ids.size, self._arena_bytes)
         self._cache = bpe.EncodeCache(table, np.empty(CACHE_IDS, np.int32), np.zeros(1, np.int64))
-        self._empty_cache()
+        self._remember_whole_words()
         self._ids = np.empty(0, np.int32)
         self._can_fail = self._tables.byte_ids.size == 0 and self._tables.unknown == bpe.UNKNOWN
 
@@ -271,12 +271,12 @@ class _Encoder:
             or fill[tables.ARENA_USED] > 0.9 * self._arena_bytes
             or self._cache.ids_used[bpe.IDS_USED] > 0.9 * CACHE_IDS
         ):
-            self._empty_cache()
+            tables.empty_table(self._cache.table)
+            self._cache.ids_used[:] = 0
+            self._remember_whole_words()
 
-    def _empty_cache(self) -> None:
-        """Forget all words but those that are a token whatever the rules make of them: they are found here, before any rule."""
-        tables.empty_table(self._cache.table)
-        self._cache.ids_used[:] = 0
+    def _remember_whole_words(self) -> None:
+        """Words that are a token whatever the rules make of them: the cache holds them from the start, before any rule is asked."""
         if self._whole.ids.size:
             bpe.remember_words(self._cache, self._whole.text, self._whole.ends, self._whole.ids)
 
