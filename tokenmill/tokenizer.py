@@ -276,7 +276,7 @@ class _Encoder:
             self._remember_whole_words()
 
     def _remember_whole_words(self) -> None:
-        """Words that are a token whatever the rules make of them: the cache holds them from the start, before any rule is asked."""
+        """Words that are a token whatever the rules make of them: the cache has them from the start, ahead of the rules."""
         if self._whole.ids.size:
             bpe.remember_words(self._cache, self._whole.text, self._whole.ends, self._whole.ids)
 
