@@ -8,10 +8,12 @@ from __future__ import annotations
 from pipeline import driver, summary
 from pipeline.accounting import MaxRejects
 from pipeline.config import BuildConfig, load_config
+from pipeline.forked import ForkedWorkers
 from pipeline.outputs import OutputFolder
 from pipeline.planning import Corpus, Execution, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
 from pipeline.texts import read_rows
+from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
 from transforms.splits import ReadOptions
@@ -22,7 +24,8 @@ _SAMPLE_TOKENS = 12
 def build_dataset(path: str, reporter: Reporter, beam_args: tuple[str, ...], *, overwrite: bool = False) -> str:
     """Carry out a configuration file; returns the summary for people."""
     config = load_config(path)
-    run = Execution(reporter, config.workers, (*config.beam, *beam_args))
+    jobs = 2 if config.encode.enabled else 1
+    run = Execution(reporter, config.workers, (*config.beam, *beam_args), ready=ForkedWorkers(), jobs=jobs)
     corpus, training = make_corpus(config), make_training(config)
     output = OutputFolder(config.output.folder)
     counts, tokens, tokenizer_path = (output.join(name) for name in ("word-counts", "tokens", "tokenizer.json"))
@@ -53,7 +56,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
     section = config.train
     return TrainingOptions(
         model=section.model,
-        pretokenizer=section.pretokenizer,
+        pretokenizer=PreTokenizer(section.pretokenizer, section.split_digits, section.pattern),
         vocab_size=section.vocab_size,
         merges=section.merges,
         ties=section.ties,

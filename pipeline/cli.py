@@ -1,4 +1,5 @@
-"""The command line. Options and texts only; what is done stands in `driver.py`, what is printed at the end in `summary.py`.
+"""The command line. Options and texts only; those that commands share stand in `options.py`, what is done in `driver.py`, what is
+printed at the end in `summary.py`.
 
 Nothing heavy is imported before a command runs: `tokenmill --help` must come at once.
 """
@@ -7,20 +8,25 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import click
 
-from pipeline.console import INTERRUPTED, fail, leave, prepare_process, split_beam_args, until_pipe_closes
+from pipeline.console import INTERRUPTED, end_at_once, fail, leave, prepare_process, split_beam_args, until_pipe_closes
+from pipeline.options import (
+    CORPUS_OPTIONS,
+    INPUTS,
+    OVERWRITE,
+    PRETOKENIZER_OPTIONS,
+    RUN_OPTIONS,
+    choose_pretokenizer,
+    make_corpus,
+    make_run,
+)
 from tokenmill import __version__
 from tokenmill.errors import TokenmillError
 from tokenmill.names import PRETOKENIZERS, TOKENIZER_FORMATS
-
-if TYPE_CHECKING:
-    from pipeline.planning import Corpus, Execution
-
-Command = Callable[..., Any]
 
 
 class Commands(click.Group):
@@ -53,69 +59,6 @@ def hint_at_help(error: click.ClickException) -> str:
     return f" (see {context.command_path} --help)" if context else ""
 
 
-def add_options(*options: Command) -> Command:
-    """Several click options as one decorator."""
-
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-
-CORPUS_OPTIONS = add_options(
-    click.option(
-        "--format",
-        type=click.Choice(["auto", "text", "jsonl", "parquet", "arrow"]),
-        default="auto",
-        show_default=True,
-        help="What the files hold; auto goes by their names (.jsonl.gz, .parquet, ...).",
-    ),
-    click.option("--text-column", default="text", show_default=True, help="Column or JSON key that holds the text."),
-    click.option("--id-column", help="Column or JSON key that holds document ids; without it a document is called FILE:ROW."),
-    click.option(
-        "--document",
-        type=click.Choice(["line", "file"]),
-        default="line",
-        show_default=True,
-        help="What a document is in text files (for stdlib: the file).",
-    ),
-    click.option("--limit", type=click.IntRange(min=1), help="Take the first N documents, in corpus order."),
-    click.option(
-        "--invalid-utf8",
-        type=click.Choice(["error", "replace", "reject"]),
-        default="reject",
-        show_default=True,
-        help="Bytes that are not UTF-8, and lone surrogates: end the run, put U+FFFD, or set the document aside.",
-    ),
-    click.option("--max-rejects", metavar="N|P%", help="End without a result when more records than this are set aside."),
-)
-
-RUN_OPTIONS = add_options(
-    click.option(
-        "--split-mb",
-        type=click.FloatRange(min=0, min_open=True),
-        default=32,
-        show_default=True,
-        help="Size of a unit of work, and so of a shard's input.",
-    ),
-    click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; by default as many as pay."),
-    click.option("--quiet", is_flag=True, help="No progress, no summary."),
-    click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="json gives one object a line on standard error, for programs that watch.",
-    ),
-)
-
-OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace what the folder holds.")
-
-
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tokenmill")
 def main() -> None:
@@ -139,16 +82,12 @@ def main() -> None:
 @main.command()
 @INPUTS
 @click.option("--output", required=True, metavar="DIR", help="Folder for the word counts.")
-@click.option(
-    "--pretokenizer", type=click.Choice(PRETOKENIZERS), default="gpt2", show_default=True, help="How text is cut into words."
-)
+@PRETOKENIZER_OPTIONS
 @OVERWRITE
 @CORPUS_OPTIONS
 @RUN_OPTIONS
 @click.pass_obj
-def count(
-    beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, pretokenizer: str, overwrite: bool, **options: Any
-) -> None:
+def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, overwrite: bool, **options: Any) -> None:
     """Count the words of a corpus.
 
     Counts are what training needs: count once, then train any model and size from them, without reading the corpus again.
@@ -159,6 +98,7 @@ def count(
     """
     from pipeline import driver, summary
 
+    pretokenizer = choose_pretokenizer(options) or "gpt2"
     manifest = driver.count_corpus(
         make_corpus(inputs, options), pretokenizer, output, make_run(beam_args, options), overwrite=overwrite
     )
@@ -175,11 +115,7 @@ def count(
     show_default=True,
     help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen.",
 )
-@click.option(
-    "--pretokenizer",
-    type=click.Choice(PRETOKENIZERS),
-    help="How text is cut into words [default: gpt2, or that of the counts].",
-)
+@PRETOKENIZER_OPTIONS
 @click.option("--vocab-size", type=int, metavar="N", help="Stop at N tokens: special tokens, alphabet and merges.")
 @click.option("--merges", type=int, metavar="N", help="Stop at N merge rules.")
 @click.option(
@@ -220,7 +156,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
     from tokenmill.trainers import TrainingOptions
 
     counts = counts_folder.find_counts(inputs)
-    asked = options["pretokenizer"]
+    asked = choose_pretokenizer(options)
     training = TrainingOptions(
         model=options["model"],
         pretokenizer=(asked or "gpt2") if counts is None else counts_folder.check_pretokenizer(counts, asked),
@@ -341,30 +277,39 @@ def build(beam_args: tuple[str, ...], config: str, overwrite: bool, **options: A
     say(builder.build_dataset(config, reporter(options["log_format"], options["quiet"]), beam_args, overwrite=overwrite), options)
 
 
+@main.command()
+@click.option("--tokenizer", metavar="FILE", help="Explain texts under this tokenizer.json.")
+@click.option(
+    "--train", "training", is_flag=True, help="Explain how rules are learned from words, or from texts on standard input."
+)
+@click.option("--model", type=click.Choice(["char-bpe", "byte-bpe"]), help="Of training [default: char-bpe].")
+@click.option("--pretokenizer", type=click.Choice(PRETOKENIZERS), help="How texts to train on are cut [default: gpt2].")
+@click.option("--vocab-size", type=int, metavar="N", help="Train to N tokens: alphabet and merges.")
+@click.option("--merges", type=int, metavar="N", help="Train N merge rules [default: 10].")
+@click.option("--ties", type=click.Choice(["smallest", "first-seen"]), help="Of training, as in train [default: smallest].")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the same content.")
+@click.argument("texts", nargs=-1, metavar="[TEXT...|WORD:COUNT...]")
+def explain(tokenizer: str | None, texts: tuple[str, ...], **options: Any) -> None:
+    """Show step by step how a text becomes tokens, or how merge rules are learned from a few words.
+
+    For learning: it runs the plain algorithms, and takes 2,000 characters at most. Words with counts are not cut any further.
+
+    \b
+    tokenmill explain --tokenizer tokenizer.json 'Hello, world!'
+    tokenmill explain --train low:5 lower:2 newest:6 widest:3 --vocab-size 13 --ties first-seen
+    echo 'she sells sea shells' | tokenmill explain --train --merges 5
+    """
+    from pipeline import explain as handler
+
+    with until_pipe_closes():
+        handler.explain(tokenizer, texts, **options)
+
+
 def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:
     """Options that say how to read a corpus mean nothing for word counts: better told than passed over."""
     for name in ("limit", "id_column", "max_rejects"):
         if options[name] is not None:
             raise click.UsageError(f"--{name.replace('_', '-')} is for a corpus, {counts} holds word counts; leave it out")
-
-
-def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:
-    """What to read, from the options of the command line."""
-    from pipeline.accounting import MaxRejects
-    from pipeline.planning import Corpus, split_bytes_of
-    from transforms.splits import ReadOptions
-
-    read = ReadOptions(**{name: options[name] for name in ("text_column", "id_column", "document", "invalid_utf8")})
-    most, size = MaxRejects.parse(options["max_rejects"]), split_bytes_of(options["split_mb"])
-    return Corpus(inputs, format=options["format"], read=read, limit=options["limit"], split_bytes=size, max_rejects=most)
-
-
-def make_run(beam_args: tuple[str, ...], options: dict[str, Any]) -> Execution:
-    """How to run, from the options of the command line."""
-    from pipeline.planning import Execution
-    from pipeline.progress import reporter
-
-    return Execution(reporter(options["log_format"], options["quiet"]), workers=options["workers"], beam_args=beam_args)
 
 
 def say(text: str, options: dict[str, Any]) -> None:
@@ -374,5 +319,10 @@ def say(text: str, options: dict[str, Any]) -> None:
             print(text)
 
 
+def run() -> NoReturn:
+    """The command of a shell: as `main`, and gone at once (taking the interpreter down tidily would cost another 0.4 s)."""
+    end_at_once(main)
+
+
 if __name__ == "__main__":
-    main()
+    run()

@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from yaml.nodes import MappingNode
 
 from tokenmill.errors import ConfigError
-from tokenmill.names import PretokenizerName
+from tokenmill.names import DigitGroup, PretokenizerName
 
 
 def _to_list(value: Any) -> Any:
@@ -54,6 +54,8 @@ class TrainSection(Section):
 
     model: Literal["char-bpe", "byte-bpe"]
     pretokenizer: PretokenizerName
+    split_digits: DigitGroup | None = None
+    pattern: str | None = None
     vocab_size: int | None = Field(default=None, ge=1)
     merges: int | None = Field(default=None, ge=0)
     ties: Literal["smallest", "first-seen"] = "smallest"

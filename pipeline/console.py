@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 INTERRUPTED = 130
 #: Commands whose words after `--` are options of Beam. Elsewhere `--` ends the options, as usual.
@@ -59,3 +60,19 @@ def leave(code: int) -> NoReturn:
     """End the process with an exit code."""
     sys.stdout.flush()
     sys.exit(code)
+
+
+def end_at_once(work: Callable[[], Any]) -> NoReturn:
+    """Do the work and leave with its exit code, without taking the interpreter down.
+
+    Python looks for garbage less often: among all that a command imports there is none, and looking took a fifth of its start.
+    """
+    gc.set_threshold(100_000, 50, 50)
+    code: Any = 0
+    try:
+        work()
+    except SystemExit as end:
+        code = end.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))

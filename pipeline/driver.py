@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import time
 import uuid
@@ -16,7 +17,16 @@ from apache_beam.io.filesystems import FileSystems
 from pipeline import accounting, counts_folder
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
 from pipeline.outputs import OutputFolder, write_card
-from pipeline.planning import Corpus, Execution, Plan, check_apart, check_unchanged, choose_workers, plan_corpus
+from pipeline.planning import (
+    Corpus,
+    Execution,
+    Plan,
+    check_apart,
+    check_unchanged,
+    choose_workers,
+    fork_workers,
+    plan_corpus,
+)
 from pipeline.progress import Stage
 from pipeline.runners import parse_options, run_pipeline
 from tokenmill import __version__, kernels, schemas
@@ -31,8 +41,8 @@ from tokenmill.merge_loop import MergeRules
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions, train_tokenizer
-from transforms.count import CountOptions
-from transforms.encode import EncodeOptions, open_tokenizer
+from transforms.count import CountOptions, warm_up_counting
+from transforms.encode import EncodeOptions, keep_tokenizer, open_tokenizer
 from transforms.journal import Journal, delete_tree, is_local, write_file_atomically
 
 POLL_SECONDS = 0.5
@@ -43,11 +53,18 @@ Records = dict[int, dict[str, Any]]
 
 
 def count_corpus(
-    corpus: Corpus, pretokenizer: str, output: str, run: Execution, *, overwrite: bool = False, plan: Plan | None = None
+    corpus: Corpus,
+    pretokenizer: PreTokenizer | str,
+    output: str,
+    run: Execution,
+    *,
+    overwrite: bool = False,
+    plan: Plan | None = None,
 ) -> dict[str, Any]:
     """`tokenmill count`: word counts in the folder `output`; returns its manifest. `plan`: that of the corpus, if made."""
-    PreTokenizer(pretokenizer)
+    pretokenizer = PreTokenizer.of(pretokenizer)
     with _open_run(corpus, output, run, overwrite=overwrite, plan=plan) as (folder, plan):
+        fork_workers(plan, run, lambda: warm_up_counting(pretokenizer))
         options = CountOptions(corpus.read, pretokenizer, folder.journal, folder.partitions, folder.rejects)
         records = _run_job("count", count_graph(plan.splits, options), plan, folder, run)
         files, totals = _close_books(plan, records, folder)
@@ -62,7 +79,7 @@ def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execu
     longest = pc.max(pc.binary_length(counts["word"])).as_py() or 0
     with run.reporter.stage("merges", _count_merges(options), unit="merges") as stage:
         if longest > LONG_WORD_BYTES:
-            stage.message(f"warning: the longest word has {longest:,} bytes; does {options.pretokenizer!r} suit this text?")
+            stage.message(f"warning: the longest word has {longest:,} bytes; does {options.pretokenizer} suit this text?")
 
         def show(made: int, latest: list[tuple[str, str, int]]) -> None:
             stage.update(made, latest=latest[-3:])
@@ -128,13 +145,16 @@ def encode_corpus(
     tokenizer = load_tokenizer(tokenizer_path)
     with _open_run(corpus, output, run, overwrite=overwrite, plan=plan) as (folder, plan):
         carried = folder.working("tokenizer.json")
-        write_file_atomically(carried, tokenizer.to_bytes())
-        options = EncodeOptions(corpus.read, carried, folder.shards, folder.journal, folder.rejects)
-        records = _run_job("encode", encode_graph(plan.splits, options), plan, folder, run)
+        with keep_tokenizer(carried, tokenizer):
+            fork_workers(plan, run, lambda: tokenizer.encode_batch([" "]))
+            content = tokenizer.to_bytes()
+            write_file_atomically(carried, content)
+            sha256 = hashlib.sha256(content).hexdigest()
+            options = EncodeOptions(corpus.read, carried, sha256, folder.shards, folder.journal, folder.rejects)
+            records = _run_job("encode", encode_graph(plan.splits, options), plan, folder, run)
         files, totals = _close_books(plan, records, folder)
-        manifest = _describe_dataset(tokenizer, files, totals, [records[index]["shard"] for index in sorted(records)])
-        card = write_card(tokenizer.embedding_rows)
-        folder.publish(manifest, {"tokenizer.json": tokenizer.to_bytes(), "README.md": card})
+        manifest = _describe_dataset(tokenizer, sha256, files, totals, [records[index]["shard"] for index in sorted(records)])
+        folder.publish(manifest, {"tokenizer.json": content, "README.md": write_card(tokenizer.embedding_rows)})
     return manifest
 
 
@@ -166,7 +186,8 @@ def _run_job(name: str, build: BuildGraph, plan: Plan, folder: OutputFolder, run
             stage.message("compiling kernels: the first run after an installation takes about half a minute longer")
         if plan.splits:
             ticker = _Ticker(journal, stage)
-            run_pipeline(build, workers=choose_workers(plan, run), beam_args=run.beam_args, on_tick=ticker.tick)
+            workers = choose_workers(plan, run)
+            run_pipeline(build, workers=workers, beam_args=run.beam_args, on_tick=ticker.tick, ready=run.ready)
             ticker.show()
         return journal.records()
 
@@ -203,7 +224,7 @@ def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[li
 
 
 def _describe_dataset(
-    tokenizer: Tokenizer, files: list[dict[str, Any]], totals: dict[str, int], shards: list[dict[str, Any]]
+    tokenizer: Tokenizer, sha256: str, files: list[dict[str, Any]], totals: dict[str, int], shards: list[dict[str, Any]]
 ) -> dict[str, Any]:
     tokens = sum(shard["tokens"] for shard in shards)
     return {
@@ -212,7 +233,7 @@ def _describe_dataset(
         "tokenmill": __version__,
         "tokenizer": {
             "file": "tokenizer.json",
-            "sha256": tokenizer.sha256,
+            "sha256": sha256,
             "vocab_size": len(tokenizer),
             "embedding_rows": tokenizer.embedding_rows,
         },

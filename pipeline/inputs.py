@@ -299,12 +299,14 @@ def plan_splits(
 
 @contextlib.contextmanager
 def _open_pool() -> Iterator[ThreadPoolExecutor]:
-    """Threads for the planner. After an error or Ctrl-C nobody waits for them, and what is queued is never begun."""
+    """Threads for the planner, gone when it is done. After an error or Ctrl-C nobody waits for them, nor for what is queued."""
     pool = ThreadPoolExecutor(_THREADS)
     try:
         yield pool
-    finally:
+    except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
 
 
 def _check_first_jsonl(files: Sequence[SourceFile], options: ReadOptions) -> None:

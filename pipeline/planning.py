@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from pipeline.accounting import MaxRejects
+from pipeline.forked import ForkedWorkers
 from pipeline.inputs import DEFAULT_SPLIT_BYTES, plan_splits, resolve_inputs
 from pipeline.progress import Reporter, count_things
 from tokenmill.errors import UnreadableFileError, UsageError
@@ -39,11 +42,16 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Execution:
-    """How to run it: processes (None: as many as pay), words for Beam, and who is told."""
+    """How to run it: processes (None: as many as pay), words for Beam, and who is told.
+
+    `ready` is for the command line, which does its `jobs` and nothing else in its process: their workers may be forked from it.
+    """
 
     reporter: Reporter
     workers: int | None = None
     beam_args: tuple[str, ...] = ()
+    ready: ForkedWorkers | None = None
+    jobs: int = 1
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,13 @@ def choose_workers(plan: Plan, run: Execution) -> int:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, len(plan.splits)))
+
+
+def fork_workers(plan: Plan, run: Execution, warm_up: Callable[[], Any]) -> None:
+    """Have the workers of all jobs of a local run get ready meanwhile, where that may be."""
+    workers = choose_workers(plan, run)
+    if run.ready is not None and workers > 1 and not run.beam_args:
+        run.ready.fork(workers * run.jobs, warm_up)
 
 
 def _look_at_files(files: list[SourceFile]) -> dict[str, tuple[int, int]]:

@@ -15,6 +15,7 @@ import io
 import logging
 import re
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -28,10 +29,12 @@ from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineRunner, PipelineState, create_runner
 from apache_beam.transforms import environments
 
+from pipeline.forked import ForkedWorkers
 from pipeline.workers import GRACE_SECONDS, WORKERS_URN, LocalJob, ProcessEnvironment, ProcessHandler, WorkerProcesses
 from tokenmill import errors
 
 TICK_SECONDS = 0.2
+LISTENER_SECONDS = 1.0
 
 _LOCAL_RUNNERS = ("directrunner", "direct", "fnapirunner")
 #: Without the entry for the current folder, which the driver may not have and where anything may lie.
@@ -44,20 +47,21 @@ def run_pipeline(
     workers: int = 1,
     beam_args: Sequence[str] = (),
     on_tick: Callable[[], None] | None = None,
+    ready: ForkedWorkers | None = None,
 ) -> None:
     """Build a graph, run it to its end, and call `on_tick` about five times a second meanwhile, from the calling thread.
 
-    `workers` processes share the work when the run is local; 1 means in this process. With `--runner=NAME` in `beam_args` that
-    runner gets the graph, and decides about workers. An exception of `on_tick`, KeyboardInterrupt included, ends the run: worker
-    processes are killed, a remote job is cancelled. (A run in this process cannot be stopped from outside: its thread
-    goes on in the background until this process ends.)
+    `workers` processes share the work when the run is local, those that are `ready` before others; 1 means in this process. With
+    `--runner=NAME` in `beam_args` that runner gets the graph, and decides about workers. An exception of `on_tick`,
+    KeyboardInterrupt included, ends the run: worker processes are killed, a remote job is cancelled. (A run in this process
+    cannot be stopped from outside: its thread goes on in the background until this process ends.)
 
     Raises WorkerError when a worker process dies or a remote job does not finish; the error itself when a step raised one of
     `tokenmill.errors`; TokenmillError, with the trimmed traceback, when a step raised anything else; UsageError for options that
     cannot be used.
     """
     options = parse_options(beam_args, workers=workers)
-    processes = WorkerProcesses()
+    processes = WorkerProcesses(ready)
     with _quiet_loggers(beam_args):
         runner = _local_runner(options, processes, workers) if _is_local(options) else _other_runner(options)
         run = _Run(build, runner, options)
@@ -66,6 +70,7 @@ def run_pipeline(
         except BaseException:
             run.cancel()
             processes.kill()
+            _await_listeners()
             raise
         finally:
             run.thread.join(GRACE_SECONDS if processes.started else 0)
@@ -129,6 +134,14 @@ def _quiet_loggers(beam_args: Sequence[str]) -> Iterator[None]:
 def _listens_to_worker(thread: threading.Thread | None) -> bool:
     """Whether it is one of Beam's threads that end with an exception when the worker they listen to dies."""
     return thread is not None and thread.name in ("beam_control_read", "read_grpc_client_inputs")
+
+
+def _await_listeners() -> None:
+    """Let those threads end while their exceptions are silenced."""
+    deadline = time.monotonic() + LISTENER_SECONDS
+    for thread in threading.enumerate():
+        if _listens_to_worker(thread):
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _local_runner(options: PipelineOptions, processes: WorkerProcesses, workers: int) -> FnApiRunner:

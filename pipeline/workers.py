@@ -27,7 +27,10 @@ from apache_beam.runners.portability.fn_api_runner.worker_handlers import GrpcWo
 from apache_beam.transforms import environments
 from google.protobuf import json_format, text_format
 
+from pipeline.forked import ForkedWorker, ForkedWorkers
 from tokenmill import errors
+
+Worker = subprocess.Popen[bytes] | ForkedWorker
 
 #: How long a worker may take to leave when asked, and a failed run to come back, before they are left behind.
 GRACE_SECONDS = 5.0
@@ -40,23 +43,32 @@ WORKERS_URN = "tokenmill:local_worker_processes:v1"
 class WorkerProcesses:
     """The worker processes of one local run. `death` says how the first one that died in the middle of it did."""
 
-    def __init__(self) -> None:
+    def __init__(self, ready: ForkedWorkers | None = None) -> None:
         self._lock = threading.Lock()
-        self.started: list[subprocess.Popen[bytes]] = []
+        self._ready = ready or ForkedWorkers()
+        self.started: list[Worker] = []
         self._killed = False
         self.death: str | None = None
 
-    def start(self, environment: dict[str, str], output: IO[bytes]) -> subprocess.Popen[bytes]:
-        """Start one worker; its standard input stays open as long as this process lives."""
-        command = [sys.executable, "-c", _WORKER_CODE]
+    def start(self, environment: dict[str, str]) -> tuple[Worker, IO[bytes]]:
+        """Start one worker, one that is ready if there is; also gives the file that takes what it writes.
+
+        Its standard input stays open as long as this process lives.
+        """
         with self._lock:
             if self._killed:
                 raise errors.WorkerError("the run has ended: no worker is started any more")
+            if forked := self._ready.take():
+                forked.start(environment)
+                self.started.append(forked)
+                return forked, forked.output
+            output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the worker lives
+            command = [sys.executable, "-c", _WORKER_CODE]
             process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=output, stderr=output)
             self.started.append(process)
-        return process
+        return process, output
 
-    def report(self, process: subprocess.Popen[bytes], last_line: str) -> None:
+    def report(self, process: Worker, last_line: str) -> None:
         """Take down the first death, and end the workers that are left: a run cannot go on without one of them."""
         with self._lock:
             if self.death is None and not self._killed:
@@ -119,11 +131,10 @@ class ProcessHandler(GrpcWorkerHandler):
     def __init__(self, payload: bytes, state: Any, job: LocalJob, grpc_server: Any) -> None:
         super().__init__(state, job, grpc_server)
         self._processes = job.processes
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the worker lives
         self._closing = threading.Event()
 
     def start_worker(self) -> None:
-        self._process = self._processes.start(self._environment(), self._output)
+        self._process, self._output = self._processes.start(self._environment())
         threading.Thread(target=self._watch, name="tokenmill-watch", daemon=True).start()
 
     def stop_worker(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -33,16 +34,18 @@ def words_of(blocks: Iterable[Block]) -> list[list[bytes]]:
     return documents
 
 
-def scanned(name: str, documents: Iterable[bytes], *, block_words: int = BLOCK_WORDS) -> list[list[bytes]]:
-    return words_of(PreTokenizer(name).blocks(*arrays(documents), block_words=block_words))
+def scanned(name: str, documents: Iterable[bytes], *, block_words: int = BLOCK_WORDS, **options: Any) -> list[list[bytes]]:
+    """The words of each document; `options` are those of the pre-tokenizer."""
+    return words_of(PreTokenizer(name, **options).blocks(*arrays(documents), block_words=block_words))
 
 
-def expected_words(name: str, document: bytes) -> list[bytes]:
+def expected_words(name: str, document: bytes, **options: Any) -> list[bytes]:
     """The reference's words as a scanner writes them: bad bytes as they were, wordpunct's marker as a space."""
     text = document.decode("utf-8", "surrogateescape")
-    words = reference_words.cut_words(name, text, marker=" ")
+    words = reference_words.cut_words(name, text, marker=" ", **options)
     return [word.encode("utf-8", "surrogateescape") for word in words]
 
 
-def check_words(name: str, documents: list[bytes], *, block_words: int) -> None:
-    assert scanned(name, documents, block_words=block_words) == [expected_words(name, document) for document in documents]
+def check_words(name: str, documents: list[bytes], *, block_words: int, **options: Any) -> None:
+    expected = [expected_words(name, document, **options) for document in documents]
+    assert scanned(name, documents, block_words=block_words, **options) == expected

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tokenmill.data import load_class_table
 from tokenmill.kernels import scan_classes as bits
+from tokenmill.names import PRETOKENIZERS
 
 #: Texts that scanners get wrong: contractions, whitespace of all kinds, marks, scripts without spaces, digits, four-byte letters.
 NASTY_FRAGMENTS = (
@@ -21,6 +22,9 @@ NASTY_FRAGMENTS = (
     *("é", "e\u0301", "ß", "ǅ", "नमस्ते", "ที่", "你好", "。", "かな", "한글", "жизнь", "𝔘", "𐐀", "ʼ", "ª", "文AB", "文Ab", "É"),
     *(".", ",", "--", "...", "(", "!?", "$", "€", "^", "😀", "👩\u200d💻", "❤\ufe0f", "\ufffd", "\U0010ffff", "\ue000"),
 )
+
+#: The pre-tokenizers that need nothing but their name.
+NAMED_PRETOKENIZERS = [name for name in PRETOKENIZERS if name != "regex"]
 
 #: Bytes that are no UTF-8: stray and truncated forms, overlong forms, surrogates, code points above 10FFFF.
 BAD_BYTES = (
@@ -68,7 +72,8 @@ def ascii_texts(*, max_fragments: int = 60) -> st.SearchStrategy[str]:
 def nasty_bytes(*, max_fragments: int = 40) -> st.SearchStrategy[bytes]:
     """Nasty texts in UTF-8 with invalid bytes among them."""
     fragments = [fragment.encode() for fragment in NASTY_FRAGMENTS] + list(BAD_BYTES) * 2
-    return st.lists(st.one_of(st.sampled_from(fragments), st.binary(max_size=4)), max_size=max_fragments).map(b"".join)
+    parts = st.lists(st.one_of(st.sampled_from(fragments), st.binary(max_size=4)), max_size=max_fragments)
+    return parts.map(b"".join).filter(lambda text: all(map(classes_agree, text.decode("utf-8", "ignore"))))
 
 
 def line_files() -> st.SearchStrategy[bytes]:
@@ -93,6 +98,46 @@ def jsonl_files() -> st.SearchStrategy[bytes]:
     bodies = st.lists(lines, max_size=8).map(b"".join)
     return st.tuples(bodies, st.sampled_from([b"", b'{"text": "the end"}', b'{"text": "ha'])).map(
         lambda parts: b'{"text": "first", "id": 0}\n' + b"".join(parts)
+    )
+
+
+def json_fragments() -> st.SearchStrategy[bytes]:
+    """Pieces of JSON lines, whole and broken: what stands in strings, around them, and where it must not stand."""
+    numbers = (b"0", b"-0", b"-7.25e+3", b"1E5", b"01", b"1.", b".5", b"-", b"1e", b"NaN", b"-Infinity", b"nan")
+    escapes = (b"\\n", b'\\"', b"\\\\", b"\\/", b"\\u00e9", b"\\uD83D\\ude00", b"\\ud83d", b"\\udc00", b"\\u12", b"\\x", b"\\")
+    values = (b"true", b"false", b"null", b"tru", b'""', b'"a"', b"[]", b"{}", b"[1, [2, {}]]", b'{"text": {"id": [1]}}', b"[1,]")
+    keys = (b'"text": ', b'"id":', b'"other" : ', b'"\\u0074ext":', b'"t\xc3\xa9xt":', b'"text"', b"text:")
+    signs = (b"{", b"}", b"[", b"]", b",", b", ", b":", b'"', b'"', b" ", b"\t", b"\r", b"\x00", b"\x1f", b"\x7f")
+    texts = (*(fragment.encode() for fragment in NASTY_FRAGMENTS), b"x" * 70)
+    return st.sampled_from((*numbers, *escapes, *values, *keys, *signs, *texts, *BAD_BYTES)).map(
+        lambda one: one.replace(b"\n", b"")
+    )
+
+
+@st.composite
+def json_lines(draw: st.DrawFn) -> bytes:
+    """A line of JSONL without its end: a record with a text, an id and more, in any order, perhaps with a few bytes wrong."""
+    strings = nasty_texts(max_fragments=12) | st.just("x" * 130)
+    scalars = strings | st.integers(-(10**20), 10**20) | st.floats() | st.booleans() | st.none()
+    nested = st.recursive(
+        scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(strings, inner, max_size=3), max_leaves=6
+    )
+    pairs = [("text", draw(strings | nested)), ("id", draw(scalars)), *draw(st.lists(st.tuples(strings, nested), max_size=2))]
+    record = dict(draw(st.permutations(pairs)))
+    spaced = draw(st.sampled_from([(", ", ": "), (",", ":"), (" ,\t", " :\r")]))
+    line = json.dumps(record, ensure_ascii=draw(st.booleans()), separators=spaced).encode()
+    for _ in range(draw(st.integers(0, 2))):
+        start = draw(st.integers(0, len(line)))
+        line = line[:start] + draw(st.just(b"") | json_fragments()) + line[start + draw(st.integers(0, 3)) :]
+    return line
+
+
+def hostile_json_lines() -> st.SearchStrategy[bytes]:
+    """Lines of JSONL without their ends: real ones, broken ones, blank ones, and fragments thrown together."""
+    thrown = st.lists(json_fragments(), max_size=12).map(b"".join)
+    wrapped = thrown.map(lambda inner: b'{"text": "' + inner + b'", "id": 1}')
+    return st.one_of(
+        json_lines(), json_lines(), json_lines(), thrown, wrapped, st.sampled_from([b"", b" \t\r", b'{"text": "", "id": ""}'])
     )
 
 

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import counted_words, rule_sets
-from tests.training import JIT, CountedWords, few_cases
-from tokenmill import reference
-from tokenmill import tokenizer as tokenizer_module
+from tests.training import JIT, CountedWords, compiled, few_cases
+from tokenmill import encoder, reference
 from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet
-from tokenmill.kernels import bpe, tables
+from tokenmill.kernels import bpe_merge, tables
 from tokenmill.models import BpeModel
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.reference import Pair
@@ -36,13 +35,25 @@ def tokenizer_of(rules: Sequence[Pair], letters: str) -> Tokenizer:
     return Tokenizer(model_of(rules, letters, first_id=7), pretokenizer=PreTokenizer("none"))
 
 
+def merge_short(model: BpeModel, symbols: np.ndarray) -> int:
+    """`kernels.bpe_merge.merge_short` of a whole word of up to SHORT_SYMBOLS symbols."""
+    found = np.full(bpe_merge.SHORT_SYMBOLS, bpe_merge.NO_RULE)
+    for place in range(symbols.size - 1):
+        found[place] = compiled(bpe_merge.rule_of)(model.tables.rules, symbols[place], symbols[place + 1])
+    return compiled(bpe_merge.merge_short)(model.tables.rules, symbols, 0, symbols.size, found) if symbols.size else 0
+
+
 def merge_both_ways(rules: Sequence[Pair], letters: str, word: str) -> tuple[list[str], list[str]]:
     """What merging in place and merging with the heap make of a word."""
     model = model_of(rules, letters)
     symbols = np.array([model.vocab[letter] for letter in word], np.int32)
     short, long = symbols.copy(), symbols.copy()
-    short_size = bpe.merge_short(model.tables.rules, short, short.size, np.empty(max(1, short.size), np.int64))
-    long_size = bpe.merge_long(model.tables.rules, long, long.size)
+    short_size = (
+        merge_short(model, short)
+        if short.size <= bpe_merge.SHORT_SYMBOLS
+        else compiled(bpe_merge.merge_long)(model.tables.rules, short, short.size)
+    )
+    long_size = compiled(bpe_merge.merge_long)(model.tables.rules, long, long.size)
     return [model.token_of_id[i] for i in short[:short_size].tolist()], [model.token_of_id[i] for i in long[:long_size].tolist()]
 
 
@@ -169,7 +180,7 @@ def emptied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize(
     ("words", "arena_bytes", "ids"),
     [
-        *((4, 1 << 12, 1 << 12), (64, 8 + 17, 1 << 12), (64, 1 << 12, 4)),
+        *((4, 1 << 12, 1 << 12), (64, 8 + 17, 1 << 12), (64, 1 << 12, 20)),
         *((1 << 10, 1, 1), (1 << 10, 40, 1 << 16), (1 << 10, 1 << 16, 12), (1 << 10, 1 << 16, 1 << 16)),
     ],
 )
@@ -177,7 +188,7 @@ def test_the_size_of_the_cache_does_not_show(
     words: int, arena_bytes: int, ids: int, monkeypatch: pytest.MonkeyPatch, emptied: list[int]
 ) -> None:
     for name, size in (("CACHE_WORDS", words), ("CACHE_ARENA_BYTES", arena_bytes), ("CACHE_IDS", ids)):
-        monkeypatch.setattr(tokenizer_module, name, size)
+        monkeypatch.setattr(encoder, name, size)
     tokenizer = tokenizer_of(NUL_RULES, "\0ab")
     for word in nasty_words() * 2:
         assert tokenizer.tokenize(word) == reference.encode_word(word, NUL_RULES)
@@ -185,7 +196,7 @@ def test_the_size_of_the_cache_does_not_show(
 
 
 def test_a_word_that_is_one_token_needs_no_room_for_ids(monkeypatch: pytest.MonkeyPatch, emptied: list[int]) -> None:
-    monkeypatch.setattr(tokenizer_module, "CACHE_IDS", 4)
+    monkeypatch.setattr(encoder, "CACHE_IDS", 4)
     tokenizer = tokenizer_of([("a", "b")], "ab")
     for word in ("a", "b", "ab", "a", "b", "ab"):
         assert tokenizer.tokenize(word) == [word]

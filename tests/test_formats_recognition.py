@@ -17,6 +17,7 @@ from tests.training import train
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import gpt2_files, native, recognition
 from tokenmill.names import TOKENIZER_FORMATS
+from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizer_files import MAX_FILE_BYTES
 
@@ -147,6 +148,18 @@ def test_formats_are_told_by_what_files_hold(trained: Tokenizer, target: str, tm
     else:
         loaded = Tokenizer.from_file(tmp_path if target == "gpt2" else tmp_path / "nameless.bin")
     assert (loaded.vocab, loaded.merge_rules, loaded.special_tokens) == (trained.vocab, trained.merge_rules, SPECIALS)
+
+
+@pytest.mark.parametrize("pretokenizer", [PreTokenizer("gpt2", split_digits=3), PreTokenizer("regex", pattern=r"\w+|\W+")])
+@pytest.mark.parametrize("target", ["huggingface", "tiktoken", "gpt2"])
+def test_options_of_pretokenizers_stay_here(target: str, pretokenizer: PreTokenizer) -> None:
+    told = refusal(train(["12 1234 abab"], model="byte-bpe", pretokenizer=pretokenizer, merges=2), target)
+    assert told.endswith(f" cannot say how {pretokenizer} cuts words; use --to native")
+
+
+def test_a_file_of_two_keys_has_no_options() -> None:
+    told = refusal(train(["12 1234"], pretokenizer=PreTokenizer("wordpunct", split_digits=1), merges=2), "two-key")
+    assert told.endswith("this is char-bpe behind wordpunct (split_digits 1); use --to native")
 
 
 def test_a_format_that_is_not_known() -> None:

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from tests.corpora import make_texts
 from tests.strategies import NASTY_FRAGMENTS
 from tests.training import few_cases, train
-from tokenmill import reference
+from tokenmill import encoder, reference
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import recognition, tiktoken
 from tokenmill.formats.tiktoken import MAX_TOKEN_BYTES, recover_splits
+from tokenmill.kernels import bpe
 from tokenmill.models import MAX_ID, TokenWords
 from tokenmill.reference_words import PATTERNS
 from tokenmill.tokenizer import Tokenizer
@@ -130,10 +131,26 @@ def test_a_token_that_merging_does_not_give_is_found_whole() -> None:
 
 
 def test_words_that_are_tokens_outlive_a_full_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tokenmill.tokenizer.CACHE_WORDS", 8)
-    tokenizer = recognition.loads(rank_file([*BYTES, b"abc"]), pretokenizer="none")
+    """Of any length: in an entry, in the arena, longer than what the cache learns by itself. They may be more than it learns."""
+    for name, size in (("CACHE_WORDS", 8), ("FIRST_WORDS", 2), ("CACHE_ARENA_BYTES", 64), ("CACHE_IDS", 8)):
+        monkeypatch.setattr(encoder, name, size)
+    words = [b"abc", b"abc" * 9, b"abc" * (bpe.CACHED_BYTES // 3 + 1), *(b"xyz%d" % number for number in range(30))]
+    tokenizer = recognition.loads(rank_file([*BYTES, *words]), pretokenizer="none")
+    assert tokenizer.model.unmerged.ids.size == len(words)
+    expected = [[256 + place] for place in range(len(words))]
     for number in range(60):
-        assert tokenizer.encode_batch([str(number), "abc"]).to_pylist()[1] == [256]
+        texts = [str(number), f"long word {number}", *(word.decode() for word in words), *map(str, range(number))]
+        split = [[*text.encode()] for text in texts]
+        assert tokenizer.encode_batch(texts).to_pylist() == split[:2] + expected + split[2 + len(words) :]
+
+
+def test_words_that_are_tokens_with_ids_too_large_for_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "CACHE_IDS", 4)
+    lines = b"".join(base64.b64encode(b"xyz%d" % number) + b" %d\n" % (MAX_ID - number) for number in range(30))
+    tokenizer = recognition.loads(rank_file(BYTES) + lines, pretokenizer="none")
+    for number in range(40):
+        texts = [f"ab{number} cd", *(f"xyz{other}" for other in range(30))]
+        assert tokenizer.encode_batch(texts).to_pylist() == [[*texts[0].encode()], *([MAX_ID - other] for other in range(30))]
 
 
 def test_gaps_and_line_ends_are_taken() -> None:

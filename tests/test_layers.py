@@ -25,8 +25,8 @@ PACKAGES = ("tokenmill", "transforms", "pipeline")
 LAYERS = (
     ("kernels",),
     ("errors", "schemas", "names", "arrow", "reference", "reference_words", "data"),
-    ("alphabets", "models", "normalizers", "scanners", "pretokenizers", "tokenizer_files"),
-    ("word_counts", "merge_loop"),
+    ("alphabets", "models", "normalizers", "scanners", "patterns", "pretokenizers", "tokenizer_files"),
+    ("word_counts", "merge_loop", "encoder"),
     ("tokenizer",),
     ("trainers", "formats", "postprocessors", "report", "dataset", "explain"),
 )
@@ -36,7 +36,7 @@ LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 HEAVY = {
     "numba": ("tokenmill/kernels/",),
     "apache_beam": ("transforms/", "pipeline/"),
-    "click": ("pipeline/cli.py",),
+    "click": ("pipeline/cli.py", "pipeline/options.py"),
 }
 
 #: Libraries that are imported inside functions alone, by whoever needs them.

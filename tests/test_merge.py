@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tests.strategies import counted_words
 from tests.training import JIT, CountedWords, count_texts, few_cases, learn, learn_arrays, train
 from tokenmill import merge_loop, reference
-from tokenmill.kernels import merge as kernel
+from tokenmill.errors import DataError
 from tokenmill.kernels import merge_state as layout
 from tokenmill.kernels.merge_state import MergeState
 
@@ -20,21 +21,21 @@ CountedRule = tuple[reference.Pair, int]
 TIES = ("smallest", "first-seen")
 NO_LIMIT = 1 << 40
 #: A position that no array has: whoever follows it without JIT raises IndexError.
-POISON = 1 << 40
+POISON = (1 << 31) - 1
 
 
 @pytest.fixture
 def grown(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The statuses for which the loop grew an array."""
-    statuses: list[int] = []
+    """How many pairs there was room for whenever the loop made more room."""
+    sizes: list[int] = []
     grow = merge_loop._grow
 
-    def spy(state: MergeState, status: int) -> MergeState:
-        statuses.append(status)
-        return grow(state, status)
+    def spy(state: MergeState) -> MergeState:
+        sizes.append(len(state.pairs))
+        return grow(state)
 
     monkeypatch.setattr(merge_loop, "_grow", spy)
-    return statuses
+    return sizes
 
 
 def random_words(letters: str, length: int, words: int = 1, *, seed: int = 1) -> list[tuple[str, int]]:
@@ -165,45 +166,42 @@ def test_no_words_give_no_rules() -> None:
 
 @pytest.mark.jit
 @pytest.mark.parametrize("ties", TIES)
-def test_every_array_grows_and_the_rules_stay(ties: str, grown: list[int]) -> None:
+def test_the_arrays_grow_and_the_rules_stay(ties: str, grown: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_loop, "FIRST_PAIRS", 1 << 8)
+    monkeypatch.setattr(merge_loop, "CELLS_PER_PAIR", 1 << 20)
     words = random_words("abcdefghij", 8000)
     rules = learn(words, ties=ties, merges=400)
-    assert {kernel.NEEDS_PAIRS, kernel.NEEDS_HEAP, kernel.NEEDS_POSITIONS} <= set(grown)
+    assert grown == [1 << 9, 1 << 10, 1 << 11, 1 << 12]
     assert rules == reference.train_bpe(words, 400, ties=ties)
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize("ties", TIES)
-def test_more_first_pairs_than_the_table_holds(ties: str) -> None:
-    letters = "".join(chr(0x4E00 + letter) for letter in range(90))
-    words = random_words(letters, 5000)
+def test_more_first_pairs_than_there_is_room_for(ties: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = random_words("".join(chr(0x4E00 + letter) for letter in range(90)), 5000)
     assert len(reference.count_pairs([words[0][0]], [1])) > 1 << 11
+    monkeypatch.setattr(merge_loop, "FIRST_PAIRS", 1 << 8)
+    monkeypatch.setattr(merge_loop, "CELLS_PER_PAIR", 1 << 20)
     assert learn(words, ties=ties, merges=60) == reference.train_bpe(words, 60, ties=ties)
-
-
-def tighten(state: MergeState) -> MergeState:
-    """The state with no room to spare in any array."""
-    used = int(state.counters[layout.PAIRS_USED])
-    pairs = np.full((max(2, 1 << (2 * used).bit_length()), 4), layout.EMPTY, np.int64)
-    assert kernel.move_pairs(state, pairs) == used
-    heap = state.heap[: int(state.counters[layout.HEAP_SIZE])].copy()
-    positions = state.positions[: int(state.counters[layout.POSITIONS_USED])].copy()
-    return state._replace(pairs=pairs, heap=heap, positions=positions)
 
 
 @pytest.fixture
 def no_room(monkeypatch: pytest.MonkeyPatch, grown: list[int]) -> list[int]:
-    """The loop starts with full arrays; without JIT, what is not in use of the positions must not be followed."""
-    count, grow = merge_loop._count_pairs, merge_loop._grow
+    """The loop starts with room for the first pairs alone; without JIT, what is not written yet must not be followed."""
+    index, grow = merge_loop._index_pairs, merge_loop._grow
 
-    def grow_and_poison(state: MergeState, status: int) -> MergeState:
-        state = grow(state, status)
+    def poison(state: MergeState) -> MergeState:
         if not JIT:
             state.positions[state.counters[layout.POSITIONS_USED] :] = POISON
         return state
 
-    monkeypatch.setattr(merge_loop, "_count_pairs", lambda state: tighten(count(state)))
-    monkeypatch.setattr(merge_loop, "_grow", grow_and_poison)
+    def tighten(*arguments: Any) -> MergeState:
+        state = index(*arguments)
+        used = max(1, int(state.counters[layout.PAIRS_USED]))
+        return poison(state._replace(pairs=state.pairs[:used].copy(), heap=state.heap[:used].copy()))
+
+    monkeypatch.setattr(merge_loop, "_index_pairs", tighten)
+    monkeypatch.setattr(merge_loop, "_grow", lambda state: poison(grow(state)))
     return grown
 
 
@@ -215,7 +213,16 @@ def test_the_rules_do_not_depend_on_room(ties: str, no_room: list[int]) -> None:
         assert learn(words, ties=ties) == reference.train_bpe(words, NO_LIMIT, ties=ties)
 
     check()
-    assert {kernel.NEEDS_PAIRS, kernel.NEEDS_HEAP, kernel.NEEDS_POSITIONS} <= set(no_room)
+    assert len(no_room) > 100 if JIT else len(no_room) > 10
+
+
+def test_more_symbols_than_cells_can_be_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_loop, "MOST_CELLS", 9)
+    assert len(learn([("low", 1), ("new", 2)])) == 4
+    with pytest.raises(DataError) as caught:
+        learn([("low", 1), ("newe", 2)])
+    told = "7 symbols in 2 distinct words are too many to merge (together 8 can be); train on a part of the corpus"
+    assert str(caught.value) == told
 
 
 # --- long words -------------------------------------------------------------------------------------------------------------

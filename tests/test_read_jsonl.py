@@ -101,17 +101,6 @@ def test_cuts_change_nothing(
     assert rejects_of(whole)[: len(rejects_of(cut))] == rejects_of(cut)
 
 
-@settings(deadline=None)
-@given(text=strategies.nasty_texts(), escape=st.booleans())
-def test_fast_and_careful_parsing_agree(text: str, escape: bool) -> None:
-    line = json.dumps({"text": text, "id": 7}, ensure_ascii=escape).encode()
-    careful = line[:-1] + b', "nested": {"text": 1}}'
-    parser = LineParser(ReadOptions(id_column="id"))
-    assert parser.parse_all([line], line) == ([text], ["7"])
-    assert parser.parse_all([careful], careful) is None
-    assert parser.parse(line) == parser.parse(careful)
-
-
 def test_nul_characters_are_text(tmp_path: Path) -> None:
     assert texts_of(write_lines(tmp_path, b'{"text": "a\\u0000b"}')) == ["a\0b"]
     assert [reject.reason for reject in rejects_of(read_all(write_lines(tmp_path, GOOD, b'{"text": "a\0b"}')))] == [

@@ -39,8 +39,8 @@ def tokenizer() -> Tokenizer:
 
 
 def encode_options(folder: Path, **read: Any) -> EncodeOptions:
-    names = ("tokenizer.json", "shards", "journal", "rejects")
-    return EncodeOptions(ReadOptions(**read), *(str(folder / "out" / name) for name in names))
+    tokenizer, *folders = (str(folder / "out" / name) for name in ("tokenizer.json", "shards", "journal", "rejects"))
+    return EncodeOptions(ReadOptions(**read), tokenizer, "0" * 64, *folders)
 
 
 def plan_one(path: Path, **read: Any) -> Split:
@@ -163,7 +163,7 @@ def test_a_fault_of_ours_leaves_no_rejects(tmp_path: Path, tokenizer: Tokenizer,
 
 def count_options(folder: Path) -> CountOptions:
     names = ("journal", "partitions", "rejects")
-    return CountOptions(ReadOptions(), "gpt2", *(str(folder / "out" / name) for name in names))
+    return CountOptions(ReadOptions(), PreTokenizer("gpt2"), *(str(folder / "out" / name) for name in names))
 
 
 def test_counting_writes_rejects_before_its_record(tmp_path: Path) -> None:

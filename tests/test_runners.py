@@ -171,7 +171,7 @@ def test_an_ended_run_starts_no_more_workers() -> None:
     processes = workers.WorkerProcesses()
     processes.kill()
     with pytest.raises(WorkerError, match=r"^the run has ended: no worker is started any more$"):
-        processes.start({}, sys.stderr.buffer)
+        processes.start({})
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import unicodedata
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scanning import arrays, check_words, expected_words, scanned, words_of
-from tests.strategies import ascii_texts, classes_agree, nasty_bytes, nasty_texts
+from tests.strategies import NAMED_PRETOKENIZERS, NASTY_FRAGMENTS, ascii_texts, classes_agree, nasty_bytes, nasty_texts
 from tokenmill import normalizers, pretokenizers, reference_words
 from tokenmill.data import load_class_table
 from tokenmill.errors import InvalidTextError, UsageError
@@ -22,7 +23,7 @@ from tokenmill.kernels import intrinsics, scan
 from tokenmill.names import PRETOKENIZERS
 from tokenmill.pretokenizers import PreTokenizer
 
-NAMES = list(PRETOKENIZERS)
+NAMES = NAMED_PRETOKENIZERS
 GOLDEN_FOLDER = Path(__file__).parent / "golden" / "pretokenizers"
 BLOCK_SIZES = [1, 2, 3, 100, 1000]
 JIT = os.environ.get("NUMBA_DISABLE_JIT") != "1"
@@ -42,6 +43,18 @@ GOLDEN_TEXTS = [
     "😀👩\u200d💻!? ",
     "HTTPServer parseJSON文字AB 文Ab it'select a's's",
     "x;\n// (y) ((z\n\n    123456 \n  ",
+]
+
+#: Where a character (`?`) can stand: beside letters of either case, digits, whitespace, apostrophes, punctuation, itself.
+CHARACTER_PLACES = [
+    "a?b ?B? ",
+    "A?A? aB?'s?'S ",
+    "1?2 ?34567? ",
+    " ?a  ?\n?\n\n ?\t?",
+    "'? ?'s '?s a'?",
+    ".?. ?.\n?/ (?a ((?a",
+    "?",
+    "文?文 ?文A? ",
 ]
 
 
@@ -93,6 +106,24 @@ class TestKernelIsReference:
     @pytest.mark.jit
     def test_every_kind_of_character_between_letters(self, name: str, known_characters: list[str]) -> None:
         check_words(name, ["".join(f"a{character}b {character}" for character in known_characters).encode()], block_words=1000)
+
+    @pytest.mark.jit
+    @pytest.mark.slow
+    @pytest.mark.parametrize("place", CHARACTER_PLACES)
+    def test_every_kind_of_character_in_every_place(self, name: str, place: str, known_characters: list[str]) -> None:
+        check_words(name, [place.replace("?", character).encode() for character in known_characters], block_words=32768)
+        check_words(name, ["".join(place.replace("?", character) for character in known_characters).encode()], block_words=32768)
+
+    @pytest.mark.jit
+    @pytest.mark.slow
+    @pytest.mark.parametrize("seed", range(3))
+    def test_random_texts_of_few_kinds(self, name: str, seed: int) -> None:
+        """Texts of three to eight fragments each: every neighbourhood of those comes up, at every place of a block."""
+        source = random.Random(seed)
+        for _ in range(400):
+            fragments = source.sample(NASTY_FRAGMENTS, source.choice([3, 5, 8]))
+            texts = ["".join(source.choices(fragments, k=source.choice([2, 9, 40, 200]))) for _ in range(4)]
+            check_words(name, [text.encode() for text in texts], block_words=source.choice([1, 70, 1000]))
 
     def test_real_sentences(self, name: str, ewt_texts: list[str]) -> None:
         texts = ewt_texts if JIT else ewt_texts[:20]
@@ -227,10 +258,10 @@ def test_wordpunct_shows_its_marker() -> None:
 
 class TestErrors:
     def test_unknown_pretokenizer(self) -> None:
-        message = f"unknown pre-tokenizer 'gpt3'; known are: {', '.join(NAMES)}"
+        message = f"unknown pre-tokenizer 'gpt3'; known are: {', '.join(PRETOKENIZERS)}"
         with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
             PreTokenizer("gpt3")
-        assert pretokenizers.names() == NAMES
+        assert pretokenizers.names() == list(PRETOKENIZERS)
 
     def test_unknown_normalizer(self) -> None:
         with pytest.raises(UsageError, match=r"^unknown normalizer 'nfkc'; known are: identity$"):

@@ -14,18 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenmill
-from tests.strategies import nasty_bytes, nasty_texts
+from tests.strategies import NAMED_PRETOKENIZERS, nasty_bytes, nasty_texts
 from tests.training import JIT, few_cases, train
 from tokenmill import reference, reference_words
 from tokenmill.alphabets import CharacterAlphabet
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.models import BpeModel
-from tokenmill.names import PRETOKENIZERS
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 CORPUS = ["the cat sat on the mat", "the caféteria, don't!", "好好 学习  天天\n\nup", "aaaa aaa aa a"] * 3
-LOSSLESS = tuple(name for name in PRETOKENIZERS if PreTokenizer(name).lossless)
+LOSSLESS = tuple(name for name in NAMED_PRETOKENIZERS if PreTokenizer(name).lossless)
 BYTE_TOKENIZERS = {name: train(CORPUS, model="byte-bpe", pretokenizer=name, merges=40) for name in LOSSLESS}
 
 

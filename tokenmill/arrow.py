@@ -68,5 +68,12 @@ def wrap_binary(data: np.ndarray, offsets: np.ndarray) -> pa.LargeBinaryArray:
     )
 
 
+def wrap_lists(ids: np.ndarray, offsets: np.ndarray) -> pa.LargeListArray:
+    """A large_list array over `ids` (int32[n]) and `offsets` (int64[d + 1]). (`pa.array` would import pandas: 0.3 s.)"""
+    values = pa.Int32Array.from_buffers(pa.int32(), ids.size, [None, pa.py_buffer(ids)])
+    kind = pa.large_list(pa.int32())
+    return pa.LargeListArray.from_buffers(kind, offsets.size - 1, [None, pa.py_buffer(offsets)], children=[values])
+
+
 _NO_TEXT = np.frombuffer(b"", np.uint8)
 _NO_ENDS = read_only(np.empty(0, np.int64))

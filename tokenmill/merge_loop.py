@@ -11,13 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmill.errors import DataError
 from tokenmill.kernels import merge as kernel
+from tokenmill.kernels import merge_index as index
 from tokenmill.kernels import merge_state as layout
-from tokenmill.kernels import merge_tokens
 from tokenmill.kernels.merge_state import MergeState
-from tokenmill.kernels.tables import power_of_two
 
 RULES_PER_CALL = 256
+#: There is room for twice as many pairs at first, or for one pair for so many cells: memory that is not used costs nothing.
+FIRST_PAIRS = 1 << 14
+CELLS_PER_PAIR = 8
+#: Positions and pairs, up to three for each cell, are numbered in 32 bits.
+MOST_CELLS = (1 << 31) // 3
 
 #: Called now and then with the rules made so far: how many, and the latest of them as rows (left, right, count).
 OnMerges = Callable[[int, np.ndarray], None]
@@ -68,43 +73,64 @@ def learn_merges(
     """Learn BPE merge rules (Sennrich, Haddow and Birch, 2016), equal to `reference.train_bpe`.
 
     Stops at `merges` rules, or when no pair of at least `min_count` is left. `forbidden` are symbol sequences (special tokens,
-    two symbols or more) that no rule may make.
+    two symbols or more) that no rule may make. Raises `DataError` for more than 2^31 / 3 symbols and words.
     """
+    if words.symbols.size + words.starts.size > MOST_CELLS:
+        raise DataError(
+            f"{words.symbols.size:,} symbols in {words.counts.size:,} distinct words are too many to merge "
+            f"(together {MOST_CELLS - 1:,} can be); train on a part of the corpus"
+        )
     possible = min(merges, int(words.symbols.size))
-    state = _prepare_state(words, alphabet, possible, forbidden)
+    state = _index_pairs(_append_words(words, forbidden), len(forbidden), alphabet + possible)
+    state.counters[layout.TOKENS] = alphabet
     state.counters[layout.MIN_COUNT] = max(1, min_count)
     state.counters[layout.FIRST_SEEN] = ties == "first-seen"
-    rules = _run_loop(_count_pairs(state), possible, on_merges)
+    index.place_first_pairs(state.cells, state.pairs, state.positions, state.counters)
+    rules = _run_loop(state, possible, on_merges)
     return MergeRules(rules[:, :2].astype(np.int32), rules[:, 2].copy(), alphabet, exhausted=len(rules) < merges)
 
 
-def _prepare_state(words: WordSymbols, alphabet: int, merges: int, forbidden: Sequence[Sequence[int]]) -> MergeState:
-    cells = words.symbols.size + words.starts.size
+def _append_words(words: WordSymbols, others: Sequence[Sequence[int]]) -> WordSymbols:
+    """The words, and behind them others that count for nothing but are merged alike, so that they show what may not be made."""
+    if not others:
+        return words
+    symbols = np.array([symbol for word in others for symbol in word], np.int32)
+    ends = words.starts[-1] + np.cumsum([len(word) for word in others], dtype=np.int64)
+    return WordSymbols(
+        np.concatenate([words.symbols, symbols]),
+        np.concatenate([words.starts, ends]),
+        np.concatenate([words.counts, np.zeros(len(others), np.int64)]),
+    )
+
+
+def _lay_out(words: WordSymbols) -> np.ndarray:
+    """The words as cells."""
+    cells = np.empty((words.symbols.size + words.starts.size, 4), np.int32)
+    index.lay_out_words(words.symbols, words.starts, cells)
+    return cells
+
+
+def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
+    """The state before the first merge, its pairs numbered and counted; the last `forbidden` words may not become tokens."""
+    cells, first_forbidden = _lay_out(words), words.counts.size - forbidden
+    room, used = FIRST_PAIRS, -1
+    while used < 0:
+        room *= 2
+        pairs = np.empty((max(room, len(cells) // CELLS_PER_PAIR), 4), np.int64)
+        used = index.count_first_pairs(cells, words.counts, pairs, np.full(2 * room, layout.NONE, np.int32))
     state = MergeState(
-        symbols=np.empty(cells, np.int32),
-        spans=np.empty(cells, np.int32),
-        weights=np.empty(cells, np.int64),
-        pairs=_empty_pairs(1 << 12),
-        positions=np.empty(2 * cells, np.int64),
-        heap=np.empty((1 << 12, 3), np.int64),
-        tokens=np.empty((alphabet + merges, merge_tokens.TOKEN_COLUMNS), np.int64),
-        forbidden=np.array([symbol for symbols in forbidden for symbol in symbols], np.int32),
-        forbidden_starts=np.cumsum([0, *map(len, forbidden)], dtype=np.int64),
+        cells=cells,
+        weights=words.counts,
+        pairs=pairs,
+        heap=np.empty((len(pairs), 3), np.int64),
+        positions=np.empty(3 * len(cells) + layout.AHEAD, np.int32),
+        mates=np.full((tokens, 2), layout.NONE, np.int32),
+        events=np.empty((2 * int(pairs[:used, layout.LENGTH].max(initial=0)), 2), np.int32),
+        forbidden=words.starts[first_forbidden:-1] + np.arange(first_forbidden, words.counts.size) + 1,
         merges=np.empty((RULES_PER_CALL, 3), np.int64),
         counters=np.zeros(layout.COUNTERS, np.int64),
     )
-    kernel.lay_out_words(words.symbols, words.starts, words.counts, state)
-    merge_tokens.add_base_tokens(state, alphabet)
-    return state
-
-
-def _count_pairs(state: MergeState) -> MergeState:
-    while not kernel.count_first_pairs(state):
-        state.counters[layout.PAIRS_USED] = 0
-        state = state._replace(pairs=_empty_pairs(2 * state.pairs.shape[0]))
-    pairs = int(state.counters[layout.PAIRS_USED])
-    state = state._replace(heap=np.empty((max(4 * pairs, 1 << 12), 3), np.int64))
-    kernel.place_first_pairs(state)
+    state.counters[layout.PAIRS_USED] = used
     return state
 
 
@@ -119,28 +145,14 @@ def _run_loop(state: MergeState, merges: int, on_merges: OnMerges | None) -> np.
             batches.append(state.merges[:done].copy())
             if on_merges is not None:
                 on_merges(made, batches[-1])
-        if status not in (kernel.PAUSED, kernel.EXHAUSTED):
-            state = _grow(state, status)
+        if status == kernel.NEEDS_ROOM:
+            state = _grow(state)
     return np.concatenate(batches)
 
 
-def _grow(state: MergeState, status: int) -> MergeState:
-    """The state with room for one more merge in the array that was full."""
-    room = int(state.counters[layout.ROOM])
-    if status == kernel.NEEDS_HEAP:
-        heap = np.empty((2 * (state.heap.shape[0] + room), 3), np.int64)
-        heap[: state.heap.shape[0]] = state.heap
-        return state._replace(heap=heap)
-    if status == kernel.NEEDS_POSITIONS:
-        positions = np.empty(2 * state.symbols.size + room, np.int64)
-        state.counters[layout.POSITIONS_USED] = kernel.move_positions(state, positions)
-        return state._replace(positions=positions)
-    pairs = _empty_pairs(power_of_two(4 * (int(state.counters[layout.PAIRS_USED]) + room)))
-    state.counters[layout.PAIRS_USED] = kernel.move_pairs(state, pairs)
-    return state._replace(pairs=pairs)
-
-
-def _empty_pairs(capacity: int) -> np.ndarray:
-    pairs = np.empty((capacity, 4), np.int64)
-    pairs[:, layout.KEY] = layout.EMPTY
-    return pairs
+def _grow(state: MergeState) -> MergeState:
+    """The state with twice the room for pairs."""
+    used, waiting = int(state.counters[layout.PAIRS_USED]), int(state.counters[layout.HEAP_SIZE])
+    pairs, heap = (np.empty((2 * len(array), array.shape[1]), np.int64) for array in (state.pairs, state.heap))
+    pairs[:used], heap[:waiting] = state.pairs[:used], state.heap[:waiting]
+    return state._replace(pairs=pairs, heap=heap)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tokenmill.alphabets import Alphabet, ByteAlphabet, CharacterAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.kernels import bpe
+from tokenmill.kernels import bpe, bpe_merge
 from tokenmill.kernels.tables import power_of_two
 
 MODELS = ("byte-bpe", "char-bpe")
@@ -63,18 +63,22 @@ class BpeModel:
     def __post_init__(self) -> None:
         check_ids(self.vocab)
         self._check_specials()
-        self.alphabet.check_tokens(self.vocab.keys() - set(self.special_tokens))
+        ordinary = self.vocab.keys() - set(self.special_tokens)
+        self.alphabet.check_tokens(ordinary)
         if self.ignore_merges and not self.takes_any_bytes:
             raise TokenizerFileError(f"ignore_merges: a {self.name} model cannot do that, only byte-bpe")
-        specials = frozenset(self.special_tokens)
         for place, (left, right) in enumerate(self.merge_rules):
-            for token in (left, right, left + right):
-                if token not in self.vocab:
-                    raise TokenizerFileError(
-                        f"merge_rules[{place}]: ({left!r}, {right!r}) needs the token {token!r}, which vocab lacks"
-                    )
-                if token in specials:
-                    raise TokenizerFileError(f"merge_rules[{place}]: the special token {token!r} can be no part of a rule")
+            if left not in ordinary or right not in ordinary or left + right not in ordinary:
+                raise TokenizerFileError(f"merge_rules[{place}]: {self._describe_missing(left, right)}")
+
+    def _describe_missing(self, left: str, right: str) -> str:
+        """Which token of a rule is none, or is a special one."""
+        for token in (left, right, left + right):
+            if token not in self.vocab:
+                return f"({left!r}, {right!r}) needs the token {token!r}, which vocab lacks"
+            if token in self.special_tokens:
+                return f"the special token {token!r} can be no part of a rule"
+        raise AssertionError(f"({left!r}, {right!r}) lacks no token")
 
     def _check_specials(self) -> None:
         for place, token in enumerate(self.special_tokens):
@@ -107,15 +111,16 @@ class BpeModel:
         ordinary = {token: token_id for token, token_id in self.vocab.items() if token not in specials}
         byte_ids, character_ids = self.alphabet.lookup_tables(ordinary)
         unknown = bpe.UNKNOWN if self.unk_token is None else self.vocab[self.unk_token]
-        return bpe.BpeTables(byte_ids, character_ids, self._build_rules(), np.int64(unknown))
+        rules = self._build_rules()
+        return bpe.BpeTables(byte_ids, character_ids, rules, bpe_merge.list_byte_rules(rules, byte_ids), np.int64(unknown))
 
     def _build_rules(self) -> np.ndarray:
         ids = self.vocab
         lefts = np.array([ids[left] for left, _ in self.merge_rules], np.int32)
         rights = np.array([ids[right] for _, right in self.merge_rules], np.int32)
         products = np.array([ids[left + right] for left, right in self.merge_rules], np.int32)
-        rules = np.full((power_of_two(2 * lefts.size + 1), 2), bpe.EMPTY, np.int64)
-        bpe.add_rules(rules, lefts, rights, products)
+        rules = np.full((power_of_two(2 * lefts.size + 1), 2), bpe_merge.EMPTY, np.int64)
+        bpe_merge.add_rules(rules, lefts, rights, products)
         return rules
 
     @cached_property

@@ -7,6 +7,7 @@ Lossless ones, whose words tile the text:
     llama3, qwen2     the patterns in the tokenizer files of Llama 3 and Qwen 2 to 3
     whitespace        ` ?\\S+|\\s+(?!\\S)|\\s+`
     none              a document is one word
+    regex             the matches of a pattern of one's own and what lies between them; slow
 
 One that marks whitespace, and two that drop it:
 
@@ -16,6 +17,10 @@ One that marks whitespace, and two that drop it:
                       around Chinese characters, and `BertPreTokenizer`; doing the first step as well changes nothing here
     whitespace-punct  `\\w+|[^\\w\\s]+`, which Hugging Face calls `Whitespace` (its `WhitespaceSplit` is `\\S+`)
 
+With any of them, `split_digits` first cuts runs of decimal digits out of the text, into single ones or groups of three counted
+from the right, as Hugging Face's `Digits` or a `Split` does in a sequence before the pre-tokenizer (`Digits` also takes numbers
+that are no decimal digits, such as `²`). The pre-tokenizer then finds the words of each part: qwen2 cuts groups of three again.
+
 `PreTokenizer(name).blocks(text, doc_ends)` is the form for machines, `pretokenize(text)` the form for people. A further
 pre-tokenizer is one more scanner in `kernels/`, an entry in `_RULES`, its name in `names.py` and its plain form in
 `reference_words.py`, where the patterns stand.
@@ -23,22 +28,23 @@ pre-tokenizer is one more scanner in `kernels/`, an entry in `_RULES`, its name 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tokenmill.alphabets import MARKER
 from tokenmill.data import UNICODE_VERSION
 from tokenmill.errors import InvalidTextError, UsageError
-from tokenmill.names import PRETOKENIZERS
-from tokenmill.scanners import BLOCK_WORDS, Block, WordScanner
+from tokenmill.names import DIGIT_GROUPS, PRETOKENIZERS
+from tokenmill.patterns import PatternScanner, compile_pattern, regex_unicode_version
+from tokenmill.scanners import BLOCK_WORDS, Block, DigitScanner, Scanner, WordScanner
 
 
 class _Rule(NamedTuple):
-    """Where a pre-tokenizer's scanner is, and what becomes of whitespace between words: `kept`, `marked` or `dropped`."""
+    """Where a pre-tokenizer's kernel is, and what becomes of whitespace between words: `kept`, `marked` or `dropped`."""
 
     module: str
     function: str
@@ -56,6 +62,7 @@ _RULES = {
     "whitespace": _Rule("scan", "scan_whitespace", "kept"),
     "whitespace-punct": _Rule("scan_dropping", "scan_whitespace_punct", "dropped"),
     "none": _Rule("scan", "scan_none", "kept"),
+    "regex": _Rule("", "", "kept"),
 }
 
 
@@ -66,13 +73,61 @@ def names() -> list[str]:
 
 @dataclass(frozen=True)
 class PreTokenizer:
-    """A named pre-tokenizer, as stored in the tokenizer file. Raises UsageError for an unknown name."""
+    """A pre-tokenizer and its options, as stored in the tokenizer file.
+
+    `split_digits`: 1 or 3, see above; `pattern`: that of `regex`, which needs one. Raises UsageError for an unknown name and for
+    options that are wrong.
+
+    `PreTokenizer("gpt2", split_digits=3).pretokenize("a 1234")` is `["a", " ", "1", "234"]`.
+    """
 
     name: str
+    split_digits: int | None = None
+    pattern: str | None = None
 
     def __post_init__(self) -> None:
         if self.name not in PRETOKENIZERS:
             raise UsageError(f"unknown pre-tokenizer {self.name!r}; known are: {', '.join(PRETOKENIZERS)}")
+        if self.split_digits is not None and (self.split_digits not in DIGIT_GROUPS or isinstance(self.split_digits, bool)):
+            raise UsageError(f"digits can be split singly (1) or by three (3), not by {self.split_digits!r}")
+        if (self.name == "regex") != (self.pattern is not None):
+            has = "needs a pattern" if self.pattern is None else "takes no pattern; leave it out, or choose regex"
+            raise UsageError(f"pre-tokenizer {self.name!r} {has}")
+        if self.pattern is not None:
+            compile_pattern(self.pattern)
+
+    @classmethod
+    def of(cls, spec: PreTokenizer | str | Mapping[str, Any]) -> PreTokenizer:
+        """A pre-tokenizer from what stands in files: its name, or `{"name": ..., "split_digits": ..., "pattern": ...}`.
+
+        Raises UsageError for keys that are unknown and values of another type.
+        """
+        if isinstance(spec, PreTokenizer):
+            return spec
+        if isinstance(spec, str):
+            return cls(spec)
+        for key, value in spec.items():
+            kind = {"name": str, "split_digits": int, "pattern": str}.get(key)
+            if kind is None:
+                raise UsageError(f"a pre-tokenizer has no option {key!r}; it has split_digits and pattern")
+            if not isinstance(value, kind):
+                raise UsageError(f"{key} of a pre-tokenizer: {value!r} is no {kind.__name__}")
+        if "name" not in spec:
+            raise UsageError("a pre-tokenizer without a name; give one")
+        return cls(**spec)
+
+    @property
+    def spec(self) -> str | dict[str, Any]:
+        """What stands in files, as `of` takes it: the name alone where there are no options."""
+        options = {"split_digits": self.split_digits, "pattern": self.pattern}
+        given = {key: value for key, value in options.items() if value is not None}
+        return {"name": self.name, **given} if given else self.name
+
+    def __str__(self) -> str:
+        """For messages: `gpt2`, `gpt2 (split_digits 3)`."""
+        options = {} if isinstance(self.spec, str) else {key: value for key, value in self.spec.items() if key != "name"}
+        shown = ", ".join(f"{key} {value}" for key, value in options.items())
+        return f"{self.name} ({shown})" if shown else self.name
 
     @property
     def lossless(self) -> bool:
@@ -91,12 +146,20 @@ class PreTokenizer:
 
     @property
     def unicode_version(self) -> str:
-        """The version of the class table that words are cut by."""
-        return UNICODE_VERSION
+        """The version of the tables that words are cut by: the project's, for patterns that of `regex`."""
+        return UNICODE_VERSION if self.pattern is None else regex_unicode_version()
 
-    def scanner(self, *, block_words: int = BLOCK_WORDS) -> WordScanner:
+    def scanner(self, *, block_words: int = BLOCK_WORDS) -> Scanner:
         """A scanner with scratch memory of its own, for one thread, to be used for batch after batch."""
-        return WordScanner(self._load_kernel(), lossless=self.lossless, block_words=block_words)
+        words: Scanner
+        if self.pattern is not None:
+            words = PatternScanner(self.pattern, block_words=block_words)
+        else:
+            words = WordScanner(self._load_kernel(), lossless=self.lossless, block_words=block_words)
+        if self.split_digits is None:
+            return words
+        marks = _RULES[self.name].whitespace == "marked"
+        return DigitScanner(words, group=self.split_digits, takes_space=marks, block_words=block_words)
 
     def blocks(self, text: np.ndarray, doc_ends: np.ndarray, *, block_words: int = BLOCK_WORDS) -> Iterator[Block]:
         """The words of a batch as blocks of at most `block_words`; see `WordScanner.blocks`."""

@@ -45,11 +45,18 @@ DROPPING_PATTERNS = {
 }
 
 
-def cut_words(name: str, text: str, *, marker: str = MARKER) -> list[str]:
+def cut_words(
+    name: str, text: str, *, marker: str = MARKER, split_digits: int | None = None, pattern: str | None = None
+) -> list[str]:
     """The words of a document under the pre-tokenizer `name`: under gpt2 `Hi, I'm` gives `Hi`, `,`, ` I`, `'m`.
 
-    `marker` is what wordpunct puts before a word that follows whitespace.
+    `marker` is what wordpunct puts before a word that follows whitespace; the options are those of `PreTokenizer`.
     """
+    if split_digits:
+        parts = cut_out_digits(text, split_digits, with_space=name == "wordpunct")
+        return [word for part in parts for word in cut_words(name, part, marker=marker, pattern=pattern)]
+    if pattern is not None:
+        return cut_between(pattern, text)
     if name == "none":
         return [text] if text else []
     if name == "wordpunct":
@@ -62,6 +69,30 @@ def cut_by_pattern(pattern: str, text: str) -> list[str]:
     import regex
 
     return regex.findall(pattern, text)
+
+
+def cut_between(pattern: str, text: str) -> list[str]:
+    """The matches of a pattern and what lies between them: `\\w+` cuts `Hi, you` into `Hi`, `, `, `you`."""
+    import regex
+
+    return [part for part in regex.split(f"({pattern})", text) if part]
+
+
+def cut_out_digits(text: str, group: int, *, with_space: bool) -> list[str]:
+    """Decimal digits in groups counted from the right, and what lies between: by three, `ab 1234` gives `ab `, `1`, `234`.
+
+    `with_space`: a whitespace character before digits goes with them.
+    """
+    import regex
+
+    space = r"[\s\x1c-\x1f]?" if with_space else ""
+    parts: list[str] = []
+    for match in regex.finditer(rf"(?s)({space})(\p{{Nd}}+)|(?:(?!{space}\p{{Nd}}).)+", text):
+        digits = match.group(2) or ""
+        first = len(digits) % group or group
+        groups = [digits[:first], *(digits[place : place + group] for place in range(first, len(digits), group))]
+        parts += [match.group(1) + groups[0], *groups[1:]] if digits else [match.group()]
+    return parts
 
 
 def cut_wordpunct(text: str, *, marker: str = MARKER) -> list[str]:

@@ -20,17 +20,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.arrow import large_strings, text_buffers, wrap_binary
+from tokenmill.arrow import large_strings, wrap_binary
+from tokenmill.encoder import Encoder
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
-from tokenmill.kernels import bpe, tables
-from tokenmill.models import BpeModel, TokenWords
+from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer_files import read_file, read_folder
-
-CACHE_WORDS = 1 << 18
-CACHE_ARENA_BYTES = 16 << 20
-CACHE_IDS = 1 << 20
 
 
 class Tokenizer:
@@ -53,10 +49,10 @@ class Tokenizer:
         self.normalizer = normalizer or Normalizer("identity")
         self.training = dict(training or {})
         self._lock = threading.Lock()
-        self._encoder: _Encoder | None = None
+        self._encoder: Encoder | None = None
 
     def __repr__(self) -> str:
-        return f"Tokenizer({self.model.name}, {self.pretokenizer.name}, {len(self):,} tokens)"
+        return f"Tokenizer({self.model.name}, {self.pretokenizer}, {len(self):,} tokens)"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A tokenizer travels between processes as its file; each has a cache of its own."""
@@ -86,10 +82,13 @@ class Tokenizer:
         target = Path(path)
         try:
             if target.is_dir():
-                return recognition.loads_folder(read_folder(target, recognition.FOLDER_FILES))
-            return recognition.loads(read_file(target), pretokenizer=pretokenizer, special_tokens=special_tokens)
+                tokenizer = recognition.loads_folder(read_folder(target, recognition.FOLDER_FILES))
+            else:
+                tokenizer = recognition.loads(read_file(target), pretokenizer=pretokenizer, special_tokens=special_tokens)
         except (TokenizerFileError, UsageError) as error:
             raise type(error)(f"{path}: {error}") from None
+        tokenizer._encoder = Encoder(tokenizer.model, tokenizer.pretokenizer)
+        return tokenizer
 
     def to_format(self, target: str) -> dict[str, bytes]:
         """The files of a format by name: `native`, `huggingface`, `tiktoken`, `gpt2` (a folder) or `two-key`.
@@ -186,7 +185,7 @@ class Tokenizer:
             texts = large_strings(texts)
         with self._lock:
             if self._encoder is None:
-                self._encoder = _Encoder(self.model, self.pretokenizer)
+                self._encoder = Encoder(self.model, self.pretokenizer)
             return self._encoder.encode(texts)
 
     def _encode_checked(self, texts: pa.Array) -> pa.LargeListArray:
@@ -223,62 +222,6 @@ class Tokenizer:
             special = {self.model.vocab[token] for token in self.special_tokens}
             ids = [token_id for token_id in ids if token_id not in special]
         return self.model.spell(ids)
-
-
-class _Encoder:
-    """The working memory of a tokenizer: kernel tables, the cache of words, and room for ids that is used again and again."""
-
-    def __init__(self, model: BpeModel, pretokenizer: PreTokenizer) -> None:
-        self._tables = model.tables
-        self._scanner = pretokenizer.scanner()
-        self._whole = model.unmerged if model.ignore_merges else TokenWords.of({})
-        self._arena_bytes = CACHE_ARENA_BYTES + 2 * tables.arena_bytes_of(self._whole.ends)
-        table = tables.allocate_table(CACHE_WORDS + 4 * self._whole.ids.size, self._arena_bytes)
-        self._cache = bpe.EncodeCache(table, np.empty(CACHE_IDS, np.int32), np.zeros(1, np.int64))
-        self._remember_whole_words()
-        self._ids = np.empty(0, np.int32)
-        self._can_fail = self._tables.byte_ids.size == 0 and self._tables.unknown == bpe.UNKNOWN
-
-    def encode(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
-        """Ids of a large_string or large_binary array, and which texts hold an unknown character."""
-        text, doc_ends = text_buffers(texts)
-        self._make_room(text.size)
-        offsets = np.zeros(doc_ends.size + 1, np.int64)
-        used, document = 0, 1
-        for block in self._scanner.blocks(text, doc_ends):
-            ended = block.doc_words.size
-            place = (block.text, block.first, block.word_ends, block.doc_words)
-            used = bpe.encode_block(self._tables, self._cache, *place, self._ids, used, offsets[document : document + ended])
-            document += ended
-        ids = self._ids[:used].copy()
-        return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(ids)), self._find_unknown(ids, offsets)
-
-    def _find_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        found = np.zeros(offsets.size - 1, bool)
-        if self._can_fail:
-            places = np.flatnonzero(ids == bpe.UNKNOWN)
-            found[np.searchsorted(offsets, places, side="right") - 1] = True
-        return found
-
-    def _make_room(self, text_bytes: int) -> None:
-        """Room for one id a byte (and one that the kernel may write in vain), and a cache that can still learn."""
-        if self._ids.size <= text_bytes:
-            self._ids = np.empty(text_bytes + 1, np.int32)
-        fill, entries = self._cache.table.fill, self._cache.table.entries
-        nearly_full = 2 * fill[tables.ENTRIES_USED] > 0.9 * entries.shape[0]
-        if (
-            nearly_full
-            or fill[tables.ARENA_USED] > 0.9 * self._arena_bytes
-            or self._cache.ids_used[bpe.IDS_USED] > 0.9 * CACHE_IDS
-        ):
-            tables.empty_table(self._cache.table)
-            self._cache.ids_used[:] = 0
-            self._remember_whole_words()
-
-    def _remember_whole_words(self) -> None:
-        """Words that are a token whatever the rules make of them: the cache has them from the start, ahead of the rules."""
-        if self._whole.ids.size:
-            bpe.remember_words(self._cache, self._whole.text, self._whole.ends, self._whole.ids)
 
 
 def _check_utf_8(data: bytes) -> None:

@@ -8,7 +8,9 @@ where `first_seen` is the split's index << 40 | the word's number within the spl
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +42,7 @@ class WordCounter:
     def __init__(self, pretokenizer: PreTokenizer, *, table_words: int = TABLE_WORDS, arena_bytes: int = ARENA_BYTES) -> None:
         self._scanner = pretokenizer.scanner()
         self._table = tables.allocate_table(table_words, arena_bytes)
+        self._keys = np.empty((tables.STAGED, 4), np.uint64)
         self._base = 0
         self.words = 0
 
@@ -78,21 +81,35 @@ class WordCounter:
             yield partition, table.slice(stops[partition] - sizes[partition, 0], sizes[partition, 0])
 
     def _count_block(self, text: np.ndarray, first: int, word_ends: np.ndarray) -> Iterator[Partition]:
-        word = kernel.count_words(self._table, text, first, word_ends, 0, self.words)
+        word = kernel.count_words(self._table, self._keys, text, first, word_ends, 0, self.words)
         while word < word_ends.size:
             yield from self.drain()
-            reached = kernel.count_words(self._table, text, first, word_ends, word, self.words)
+            reached = kernel.count_words(self._table, self._keys, text, first, word_ends, word, self.words)
             if reached == word:
                 start = first if word == 0 else int(word_ends[word - 1])
                 yield self._count_oversized(text, start, int(word_ends[word]), word)
-                reached = kernel.count_words(self._table, text, first, word_ends, word + 1, self.words)
+                reached = kernel.count_words(self._table, self._keys, text, first, word_ends, word + 1, self.words)
             word = reached
 
     def _count_oversized(self, text: np.ndarray, start: int, end: int, word: int) -> Partition:
         """A word that fits into no table is a table of its own."""
-        partition = int(tables.hash_bytes(text, start, end) >> np.uint64(40)) % schemas.COUNT_PARTITIONS
+        partition = int(tables.hash_word(text, start, end) >> np.uint64(40)) % schemas.COUNT_PARTITIONS
         data = wrap_binary(text[start:end].copy(), np.array([0, end - start]))
         return partition, _build_table(data, np.ones(1, np.int64), np.array([self._base + self.words + word]))
+
+
+def count_corpus(batches: Iterable[pa.Array], pretokenizer: PreTokenizer, **room: int) -> pa.Table:
+    """Word counts of a corpus, counted in this process, as they stand on disk.
+
+    `batches`: string or large_string arrays; `room`: as `WordCounter` takes it.
+    """
+    counter, partitions = WordCounter(pretokenizer, **room), defaultdict[int, list[pa.Table]](list)
+    counter.begin_split(0)
+    for partition, table in chain(chain.from_iterable(map(counter.count, batches)), counter.drain()):
+        partitions[partition].append(table)
+    # A word stands once in what comes out at one time: only partitions that came out several times have to be added up.
+    combined = [parts[0] if len(parts) == 1 else combine_counts(parts) for parts in partitions.values()]
+    return sort_counts(pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *combined]))
 
 
 def combine_counts(parts: Iterable[pa.Table]) -> pa.Table:
@@ -107,7 +124,7 @@ def combine_counts(parts: Iterable[pa.Table]) -> pa.Table:
         first_seen=np.empty(ends.size, np.int64),
     )
     counts, first_seen = (read_only(rows[name].to_numpy()) for name in ("count", "first_seen"))
-    distinct = kernel.add_up_words(table, text, ends, counts, first_seen, sums)
+    distinct = kernel.add_up_words(table, np.empty((tables.STAGED, 4), np.uint64), text, ends, counts, first_seen, sums)
     offsets = sums.offsets[: distinct + 1].copy()
     words = wrap_binary(sums.data[: offsets[-1]].copy(), offsets)
     return _build_table(words, sums.counts[:distinct].copy(), sums.first_seen[:distinct].copy())
@@ -115,11 +132,38 @@ def combine_counts(parts: Iterable[pa.Table]) -> pa.Table:
 
 def sort_counts(counts: pa.Table) -> pa.Table:
     """The one order of word counts on disk: by count, highest first, then by the word's bytes; `first_seen` becomes dense."""
+    counts = counts.combine_chunks()
     seen = counts["first_seen"].to_numpy()
     dense = np.empty(seen.size, np.int64)
-    dense[np.argsort(seen, kind="stable")] = np.arange(seen.size)
+    dense[np.argsort(seen)] = np.arange(seen.size)
     counts = counts.set_column(2, schemas.WORD_COUNTS.field("first_seen"), pa.array(dense))
-    return counts.sort_by([("count", "descending"), ("word", "ascending")]).combine_chunks()
+    return counts.take(pa.array(_order_rows(counts))).combine_chunks()
+
+
+def _order_rows(counts: pa.Table) -> np.ndarray:
+    """Row numbers in the order of `sort_counts`: by the first eight bytes of the words, and by all bytes only where these tie.
+
+    Numbers sort ten times as fast as byte strings.
+    """
+    numbers, prefixes = counts["count"].to_numpy(), _first_bytes(*binary_buffers(counts["word"]))
+    order = np.argsort(prefixes)
+    order = order[np.argsort(-numbers[order], kind="stable")]
+    numbers, prefixes = numbers[order], prefixes[order]
+    follows = np.zeros(order.size + 1, np.bool_)  # row ties with the one before it
+    follows[1:-1] = (numbers[1:] == numbers[:-1]) & (prefixes[1:] == prefixes[:-1])
+    tied = np.flatnonzero(follows[1:] | follows[:-1])
+    ties = pa.table({"run": np.cumsum(~follows)[tied], "word": counts["word"].take(pa.array(order[tied]))})
+    order[tied] = order[tied[pc.sort_indices(ties, [("run", "ascending"), ("word", "ascending")]).to_numpy()]]
+    return order
+
+
+def _first_bytes(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """uint64[w]: the first eight bytes of each word as a number that compares like them; zeros behind a shorter one."""
+    padded = np.concatenate([text, np.zeros(8, np.uint8)])
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: ends.size]
+    prefixes = np.lib.stride_tricks.sliding_window_view(padded, 8)[starts].view(">u8").ravel().astype(np.uint64)
+    missing = np.maximum(8 - (ends - starts), 0).astype(np.uint64) * np.uint64(8)
+    return np.where(missing == 64, 0, prefixes >> missing << missing)
 
 
 def in_corpus_order(counts: pa.Table) -> pa.Table:

@@ -22,6 +22,7 @@ from tokenmill.word_counts import Partition, WordCounter, combine_counts
 from transforms.accounts import SplitAccount
 from transforms.coders import ArrowTableCoder
 from transforms.journal import Journal, write_file_atomically
+from transforms.memory import keep_freed_memory
 from transforms.read import read_split
 from transforms.rejects import RejectWriter
 from transforms.splits import ReadOptions, Split
@@ -35,7 +36,7 @@ class CountOptions:
     """What a count job needs: how to read, how to cut words, and where its journal, partitions and rejects go."""
 
     read: ReadOptions
-    pretokenizer: str
+    pretokenizer: PreTokenizer
     journal_folder: str
     partitions_folder: str
     rejects_folder: str
@@ -65,10 +66,19 @@ class CountSplit(beam.DoFn):
         self._options, self._splits = options, splits
 
     def setup(self) -> None:
-        self._counter = WordCounter(PreTokenizer(self._options.pretokenizer))
+        keep_freed_memory()
+        self._counter = WordCounter(self._options.pretokenizer)
 
     def process(self, split: Split) -> Iterator[tuple[int, pa.Table]]:
         yield from count_split(split, self._counter, self._options, self._splits)
+
+
+def warm_up_counting(pretokenizer: PreTokenizer) -> None:
+    """Load in advance the kernels that the first split would have to wait for."""
+    counter = WordCounter(pretokenizer)
+    counter.begin_split(0)
+    for _ in (*counter.count(pa.array([" "], pa.large_string())), *counter.drain()):
+        pass
 
 
 def count_split(split: Split, counter: WordCounter, options: CountOptions, splits: int) -> Iterator[Partition]:

@@ -28,9 +28,6 @@ BLOCK_BYTES = 8 << 20
 #: How much compressed input a decoder is given at once: the output of one step stays small beside a block.
 _COMPRESSED_BYTES = 256 << 10
 
-#: How much is read at once behind the end of a range.
-_OVERRUN_BYTES = 64 << 10
-
 _TOOLS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
 _SKIPPABLE_ZSTD_FRAME = b"\x2a\x4d\x18"
@@ -56,11 +53,10 @@ def open_stored(file: SourceFile) -> IO[bytes]:
     return stream
 
 
-def read_blocks(file: SourceFile, *, start: int = 0, end: int | None = None, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+def read_blocks(file: SourceFile, *, start: int = 0, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
     """Yield a file's decompressed bytes, from `start` (0 for compressed files) on, in blocks of 1 to `block_bytes` bytes.
 
-    `end` says how far the caller expects to read: a block ends there, and those behind it are small. The iterator goes on to the
-    file's end all the same; a compressed file is checked there.
+    A compressed file is checked at its end.
 
     Raises `UnreadableFileError` for a file that is missing, cut, damaged, not of its format, or followed by other bytes.
     """
@@ -68,22 +64,9 @@ def read_blocks(file: SourceFile, *, start: int = 0, end: int | None = None, blo
         if file.compression:
             yield from _regroup(_decompress(stream, file, block_bytes), block_bytes)
         else:
-            yield from _read_on(stream, start=start, end=end, block_bytes=block_bytes)
-
-
-def _read_on(stream: IO[bytes], *, start: int, end: int | None, block_bytes: int) -> Iterator[bytes]:
-    stream.seek(start)
-    position = start
-    while block := stream.read(_next_size(position, end=end, block_bytes=block_bytes)):
-        yield block
-        position += len(block)
-
-
-def _next_size(position: int, *, end: int | None, block_bytes: int) -> int:
-    """No reading beyond `end` that is not needed: there, a range only wants the rest of its last line."""
-    if end is None:
-        return block_bytes
-    return min(block_bytes, end - position if position < end else _OVERRUN_BYTES)
+            stream.seek(start)
+            while block := stream.read(block_bytes):
+                yield block
 
 
 def _regroup(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:

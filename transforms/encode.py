@@ -8,6 +8,7 @@ What the driver needs to know of a shard is its record in the journal.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import json
 from collections.abc import Iterator
@@ -27,10 +28,13 @@ from tokenmill.formats import recognition
 from tokenmill.tokenizer import Tokenizer
 from transforms.accounts import SplitAccount
 from transforms.journal import Journal
+from transforms.memory import keep_freed_memory
 from transforms.read import DocumentBatch, read_split
 from transforms.rejects import RejectWriter
 from transforms.splits import Range, ReadOptions, Reject, Split
 from transforms.write import ShardWriter
+
+_KEPT: dict[str, Tokenizer] = {}
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class EncodeOptions:
 
     read: ReadOptions
     tokenizer_path: str
+    tokenizer_sha256: str
     shards_folder: str
     journal_folder: str
     rejects_folder: str
@@ -66,6 +71,7 @@ class EncodeSplit(beam.DoFn):
         self._options, self._splits = options, splits
 
     def setup(self) -> None:
+        keep_freed_memory()
         self._tokenizer = open_tokenizer(self._options.tokenizer_path)
 
     def process(self, split: Split) -> Iterator[dict[str, Any]]:
@@ -73,9 +79,21 @@ class EncodeSplit(beam.DoFn):
 
 
 def open_tokenizer(path: str) -> Tokenizer:
-    """Load a tokenizer from any Beam file system."""
+    """Load a tokenizer from any Beam file system, or take the one that is kept under this path."""
+    if path in _KEPT:
+        return _KEPT[path]
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         return recognition.loads(file.read())
+
+
+@contextlib.contextmanager
+def keep_tokenizer(path: str, tokenizer: Tokenizer) -> Iterator[None]:
+    """Spare this process, and those forked from it, the loading of a tokenizer that is there already."""
+    _KEPT[path] = tokenizer
+    try:
+        yield
+    finally:
+        del _KEPT[path]
 
 
 def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, splits: int) -> dict[str, Any]:
@@ -89,7 +107,7 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
     shard: dict[str, Any] = {"path": name, "source": [describe_range(part) for part in split.ranges]}
     with RejectWriter(FileSystems.join(options.rejects_folder, schemas.reject_name(split.index, splits))) as rejects:
         try:
-            with ShardWriter(FileSystems.join(options.shards_folder, name), describe_shard(tokenizer, shard)) as writer:
+            with ShardWriter(FileSystems.join(options.shards_folder, name), describe_shard(tokenizer, options, shard)) as writer:
                 for batch in read_split(split, options.read):
                     account.add_batch(batch)
                     rejects.write(encode_documents(batch, tokenizer, writer, account))
@@ -129,11 +147,11 @@ def describe_range(part: Range) -> dict[str, Any]:
     return {"file": part.file.name, "start": part.start, "end": part.end, "rows": part.rows}
 
 
-def describe_shard(tokenizer: Tokenizer, shard: dict[str, Any]) -> dict[str, str]:
+def describe_shard(tokenizer: Tokenizer, options: EncodeOptions, shard: dict[str, Any]) -> dict[str, str]:
     """The footer of a shard: what made it, and what an Embedding layer must know."""
     return {
         "tokenmill.version": str(schemas.DATASET_VERSION),
-        "tokenmill.tokenizer_sha256": tokenizer.sha256,
+        "tokenmill.tokenizer_sha256": options.tokenizer_sha256,
         "tokenmill.vocab_size": str(len(tokenizer)),
         "tokenmill.embedding_rows": str(tokenizer.embedding_rows),
         "tokenmill.source": json.dumps(shard["source"], ensure_ascii=False),

@@ -14,12 +14,18 @@ A file whose first record opens a JSON array or object that goes on in the next 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from tokenmill.arrow import read_only
 from tokenmill.errors import MissingColumnError, UnreadableFileError
+from tokenmill.kernels.json_lines import DOCUMENT, REFUSED, read_records
+from tokenmill.kernels.lines import count_lines
+from transforms.line_blocks import JSON_SPACE, Bytes, iterate_lines, line_at, read_line_blocks
 from transforms.parse_json import (
     DamagedTextError,
     LineParser,
@@ -30,29 +36,26 @@ from transforms.parse_json import (
     load_json,
 )
 from transforms.read_batches import DocumentBatch, Int64s, invalid_text, make_documents, name_rows
-from transforms.read_lines import JSON_SPACE, count_records, read_line_blocks, split_lines
 from transforms.splits import Range, ReadOptions, Reject, SourceFile
 
 #: A column is missing when none of so many first records has it; one odd record among good ones is only a reject.
 _PROBED_RECORDS = 100
 _PROBED_BYTES = 1 << 20
+_NO_LIMIT = (1 << 63) - 1
 
 
 def read_jsonl(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
     """Read the records of a range. Raises `UnreadableFileError`, and `InvalidTextError` under the policy `error`."""
     reader = _JsonlReader(part.file, options)
-    row, remaining = part.first_row, part.rows
+    row, remaining = part.first_row, _NO_LIMIT if part.rows is None else part.rows
     for offset, block in read_line_blocks(part, options.batch_bytes):
-        lines = split_lines(block)
         if part.start == 0 and row == part.first_row:
-            _refuse_document(part.file, lines)
-        if remaining is not None:
-            lines = _take_records(lines, remaining)
-            remaining -= count_records(lines)
-            block = b"\n".join(lines)
-        yield reader.read(lines, block, offset=offset, first_row=row)
-        row += len(lines)
-        if remaining == 0:
+            _refuse_document(part.file, block)
+        records = reader.scan(block, remaining)
+        yield reader.read(records, offset=offset, first_row=row)
+        row += records.kinds.size
+        remaining -= records.count
+        if not remaining:
             return
 
 
@@ -61,9 +64,7 @@ def check_jsonl_columns(file: SourceFile, options: ReadOptions) -> None:
 
     Raises `UnreadableFileError` for a file that is one JSON document.
     """
-    lines = _first_lines(file)
-    _refuse_document(file, lines)
-    records = [names for line in lines[:_PROBED_RECORDS] if (names := _try_names(line)) is not None]
+    records = [names for line in _first_lines(file) if (names := _try_names(line)) is not None]
     for column in (options.text_column, options.id_column):
         if column is not None and records and not any(column in names for names in records):
             there = ", ".join(dict.fromkeys(name for names in records for name in names)) or "none"
@@ -73,8 +74,10 @@ def check_jsonl_columns(file: SourceFile, options: ReadOptions) -> None:
 def _first_lines(file: SourceFile) -> list[bytes]:
     lines: list[bytes] = []
     for _, block in read_line_blocks(Range(file, 0, file.size), _PROBED_BYTES):
-        lines += split_lines(block)
-        if len(lines) >= _PROBED_RECORDS:
+        if not lines:
+            _refuse_document(file, block)
+        lines += itertools.islice(iterate_lines(block), _PROBED_RECORDS - len(lines))
+        if len(lines) == _PROBED_RECORDS:
             break
     return lines
 
@@ -86,9 +89,9 @@ def _try_names(line: bytes) -> list[str] | None:
         return None
 
 
-def _refuse_document(file: SourceFile, lines: list[bytes]) -> None:
+def _refuse_document(file: SourceFile, block: Bytes) -> None:
     """Tell a JSON document from JSON Lines at the first line that is not blank; one line of a list alone is only a bad record."""
-    first = next((line.strip(JSON_SPACE) for line in lines if line.strip(JSON_SPACE)), b"")
+    first = next((line.strip(JSON_SPACE) for line in iterate_lines(block) if line.strip(JSON_SPACE)), b"")
     if first == b"{":
         raise UnreadableFileError(f"{file.path}: is one JSON document over many lines, not JSON lines; write an object per line")
     if first[:1] != b"[":
@@ -97,17 +100,24 @@ def _refuse_document(file: SourceFile, lines: list[bytes]) -> None:
         value = load_json(first.decode("utf-8", "replace"))
     except RejectedLineError:
         value = None
-    if value is None or (is_array_of_objects(value) and count_records(lines) == 1):
+    lines, blank = count_lines(block)
+    if value is None or (is_array_of_objects(value) and lines - blank == 1):
         raise UnreadableFileError(f"{file.path}: is a JSON array, not JSON lines; write its elements one per line")
 
 
-def _take_records(lines: list[bytes], count: int) -> list[bytes]:
-    """The lines up to and with record number `count`; blank lines are none."""
-    for position, line in enumerate(lines):
-        count -= bool(line.strip(JSON_SPACE))
-        if count == 0:
-            return lines[: position + 1]
-    return lines
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """What the kernel made of a block: where its lines start, what became of each, and the documents among them.
+
+    `count` are the records, lines that are not blank.
+    """
+
+    block: Bytes
+    starts: Int64s
+    kinds: Bytes
+    text: pa.LargeStringArray
+    ids: pa.StringArray | None
+    count: int
 
 
 class _JsonlReader:
@@ -117,43 +127,66 @@ class _JsonlReader:
         self._file = file
         self._options = options
         self._parser = LineParser(options)
+        self._keys = _key_of(options.text_column), _key_of(options.id_column or "")
 
-    def read(self, lines: list[bytes], block: bytes, *, offset: int, first_row: int) -> DocumentBatch:
-        """One batch: all lines at once where every line is in order, else line by line."""
-        columns = self._parser.parse_all(lines, block)
-        if columns is None:
-            return self._read_carefully(lines, offset=offset, first_row=first_row)
-        rows = first_row + np.arange(len(lines), dtype=np.int64)
-        return DocumentBatch(self._file.name, self._make(*columns, rows=rows), rows, (), first_row)
+    def scan(self, block: Bytes, most: int) -> _Lines:
+        """Read what is in order, up to record number `most`."""
+        lines, _ = count_lines(block)
+        text = pa.allocate_buffer(block.size)
+        ids = np.empty(block.size if self._options.id_column is not None else 0, np.uint8)
+        starts, kinds, bounds = np.empty(lines, np.int64), np.empty(lines, np.uint8), np.zeros((2, lines + 1), np.int64)
+        sinks = np.frombuffer(text, np.uint8), ids
+        lines, records, documents = read_records(block, self._keys, sinks, starts, kinds, bounds, np.int64(most))
+        bounds = bounds[:, : documents + 1]
+        texts = pa.LargeStringArray.from_buffers(documents, pa.py_buffer(bounds[0]), text)
+        return _Lines(block, starts[:lines], kinds[:lines], texts, self._make_ids(ids, bounds[1]), records)
 
-    def _make(self, texts: list[str], ids: list[str] | None, *, rows: Int64s) -> pa.RecordBatch:
-        names = name_rows(self._file.name, rows) if ids is None else pa.array(ids, pa.string())
-        return make_documents(names, pa.array(texts, pa.large_string()))
-
-    def _read_carefully(self, lines: list[bytes], *, offset: int, first_row: int) -> DocumentBatch:
-        records: list[Parsed] = []
-        numbers: list[int] = []
-        rejects: list[Reject] = []
-        for row, line in enumerate(lines, first_row):
-            outcome = self._parse(line, row, offset)
-            if isinstance(outcome, Parsed):
-                records.append(outcome)
-                numbers.append(row)
-            elif outcome is not None:
-                rejects.append(outcome)
-            offset += len(line) + 1
-        texts = [record.text for record in records]
-        ids = None if self._options.id_column is None else [record.id or "" for record in records]
-        rows = np.array(numbers, dtype=np.int64)
-        replaced = sum(record.replaced for record in records)
-        return DocumentBatch(self._file.name, self._make(texts, ids, rows=rows), rows, tuple(rejects), first_row, replaced)
-
-    def _parse(self, line: bytes, row: int, offset: int) -> Parsed | Reject | None:
-        if not line.strip(JSON_SPACE):
+    def _make_ids(self, ids: Bytes, bounds: Int64s) -> pa.StringArray | None:
+        if self._options.id_column is None:
             return None
+        buffers = pa.py_buffer(bounds), pa.py_buffer(ids[: bounds[-1]].tobytes())
+        return pa.LargeStringArray.from_buffers(bounds.size - 1, *buffers).cast(pa.string())
+
+    def read(self, lines: _Lines, *, offset: int, first_row: int) -> DocumentBatch:
+        """One batch: the kernel's documents, and between them what the parser makes of the lines that the kernel refused."""
+        rows, text, ids = first_row + np.flatnonzero(lines.kinds == DOCUMENT), lines.text, lines.ids
+        parsed, rejects = self._parse_refused(lines, offset=offset, first_row=first_row)
+        if parsed:
+            rows = np.concatenate([rows, np.array(list(parsed), np.int64)])
+            order = np.argsort(rows)
+            rows, places = rows[order], pa.array(order)
+            text = _append(text, [record.text for record in parsed.values()]).take(places)
+            ids = None if ids is None else _append(ids, [record.id for record in parsed.values()]).take(places)
+        documents = make_documents(name_rows(self._file.name, rows) if ids is None else ids, text)
+        replaced = sum(record.replaced for record in parsed.values())
+        return DocumentBatch(self._file.name, documents, rows, tuple(rejects), first_row, replaced)
+
+    def _parse_refused(self, lines: _Lines, *, offset: int, first_row: int) -> tuple[dict[int, Parsed], list[Reject]]:
+        """By their rows: the refused lines that are documents all the same, and those that are not."""
+        parsed: dict[int, Parsed] = {}
+        rejects: list[Reject] = []
+        for place in np.flatnonzero(lines.kinds == REFUSED).tolist():
+            start, row = int(lines.starts[place]), first_row + place
+            outcome = self._parse(line_at(lines.block, start), row, offset + start)
+            if isinstance(outcome, Parsed):
+                parsed[row] = outcome
+            else:
+                rejects.append(outcome)
+        return parsed, rejects
+
+    def _parse(self, line: bytes, row: int, offset: int) -> Parsed | Reject:
         try:
             return self._parser.parse(line)
         except RejectedLineError as error:
             if isinstance(error, DamagedTextError) and self._options.invalid_utf8 == "error":
                 raise invalid_text(self._file, row, f"byte {offset} of the file begins a line with {error}") from error
             return Reject(self._file.name, row, offset, str(error), line)
+
+
+def _key_of(column: str) -> Bytes:
+    """A column's name as it stands between quotes when it is written without escapes."""
+    return read_only(np.frombuffer(column.encode("utf-8", "surrogatepass"), np.uint8))
+
+
+def _append(strings: pa.Array, more: list[str | None]) -> pa.Array:
+    return pa.concat_arrays([strings, pa.array(more, strings.type)])

@@ -43,6 +43,12 @@ def build_tokenizer(
         raise TokenizerFileError(str(error)) from None
 
 
+def refuse_options(tokenizer: Tokenizer, target: str) -> None:
+    """Formats of others have the pre-tokenizers of the field alone, without digits cut out first or patterns of one's own."""
+    if not isinstance(tokenizer.pretokenizer.spec, str):
+        raise UsageError(f"{target} cannot say how {tokenizer.pretokenizer} cuts words; use --to native")
+
+
 def refuse_characters(tokenizer: Tokenizer, target: str) -> None:
     """Formats of bytes take no character model."""
     if not tokenizer.model.takes_any_bytes:

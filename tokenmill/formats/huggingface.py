@@ -15,7 +15,7 @@ from collections.abc import Container
 from typing import Any
 
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.formats.building import Rule, build_tokenizer, refuse_characters
+from tokenmill.formats.building import Rule, build_tokenizer, refuse_characters, refuse_options
 from tokenmill.formats.json_text import excerpt, parse_object
 from tokenmill.models import BpeModel
 from tokenmill.reference_words import PATTERNS
@@ -236,6 +236,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     Raises `UsageError` where Hugging Face would not give the same ids.
     """
     refuse_characters(tokenizer, "Hugging Face's ByteLevel")
+    refuse_options(tokenizer, "a file for Hugging Face")
     pretokenizer = _write_pretokenizer(tokenizer.pretokenizer.name)
     document = {
         "version": _VERSION,

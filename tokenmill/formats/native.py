@@ -23,7 +23,7 @@ _KEYS = {
     "version": int,
     "model": str,
     "normalizer": str,
-    "pretokenizer": str,
+    "pretokenizer": (str, dict),
     "special_tokens": list,
     "unk": (str, type(None)),
     "unicode": str,
@@ -42,7 +42,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "version": schemas.TOKENIZER_VERSION,
         "model": model.name,
         "normalizer": tokenizer.normalizer.name,
-        "pretokenizer": tokenizer.pretokenizer.name,
+        "pretokenizer": tokenizer.pretokenizer.spec,
         "special_tokens": list(model.special_tokens),
         "unk": model.unk_token,
         "unicode": tokenizer.pretokenizer.unicode_version,
@@ -57,10 +57,11 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
 
     Raises `UsageError` for a tokenizer that those two keys do not tell: any but `char-bpe` behind `wordpunct`, special tokens.
     """
-    model, name = tokenizer.model, tokenizer.pretokenizer.name
-    if (model.name, name) != ("char-bpe", "wordpunct"):
+    model, pretokenizer = tokenizer.model, tokenizer.pretokenizer
+    if (model.name, pretokenizer.spec) != ("char-bpe", "wordpunct"):
         raise UsageError(
-            f"a file of two keys stands for char-bpe behind wordpunct, this is {model.name} behind {name}; use --to native"
+            "a file of two keys stands for char-bpe behind wordpunct, "
+            f"this is {model.name} behind {pretokenizer}; use --to native"
         )
     if model.special_tokens:
         raise UsageError(f"a file of two keys cannot say that {model.special_tokens[0]!r} is a special token; use --to native")
@@ -84,7 +85,7 @@ def loads(content: bytes) -> Tokenizer:
 def from_document(document: dict[str, Any]) -> Tokenizer:
     """As `loads`, from the object that the file holds."""
     _check_keys(document)
-    pretokenizer = _named(PreTokenizer, document, "pretokenizer", "wordpunct")
+    pretokenizer = _named(PreTokenizer.of, document, "pretokenizer", "wordpunct")
     rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
     specials = tuple(
         _check_string(f"special_tokens[{place}]", token) for place, token in enumerate(document.get("special_tokens", []))

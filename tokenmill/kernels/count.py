@@ -1,30 +1,32 @@
-"""Counting words in a `WordTable`: the payload of TAG is when a word was first seen, VALUE is its count."""
+"""Counting words in a `WordTable`: PAYLOAD is when a word was first seen, VALUE is its count."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.hashing import combine
+from tokenmill.kernels.intrinsics import borrow
 from tokenmill.kernels.tables import (
+    FREE,
     HIGH,
-    KIND_MASK,
     LENGTH_BYTES,
     LONG,
     LOW,
-    PAYLOAD_SHIFT,
+    PAYLOAD,
     SHORT_BYTES,
-    TAG,
+    STAGED,
     VALUE,
     add_word,
     copy_bytes,
     copy_word,
-    find_word,
     has_room,
-    key_of_word,
     length_of_entry,
+    probe_home,
+    search_word,
+    stage_keys,
 )
 
 
@@ -37,80 +39,87 @@ class WordSums(NamedTuple):
     first_seen: np.ndarray
 
 
-@njit(cache=True, nogil=True)
-def count_words(table, text, starts_at, word_ends, first_word, ordinal):
+@kernel
+def count_words(table, keys, text, starts_at, word_ends, first_word, ordinal):
     """Count the words `first_word`, `first_word + 1`, ... of a block until the table is full.
 
-    Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w]. `ordinal` numbers word 0 of the block
-    within the split. Returns the first word that was not counted (w when all were).
+    `keys`: uint64[STAGED, 4], scratch. Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w].
+    `ordinal` numbers word 0 of the block within the split. Returns the first word that was not counted (w when all were).
     """
+    table, keys, text, word_ends = borrow(table), borrow(keys), borrow(text), borrow(word_ends)
     start = starts_at if first_word == 0 else word_ends[first_word - 1]
-    entries, arena = table.entries, table.arena
-    for word in range(first_word, word_ends.size):
-        end = word_ends[word]
-        key = key_of_word(text, start, end)
-        slot = find_word(entries, arena, key, text, start, end)
-        if entries[slot, TAG] == 0 and not add_new_word(table, slot, key, text, start, end, ordinal + word):
-            return word
-        entries[slot, VALUE] += np.uint64(1)
-        start = end
+    entries = table.entries
+    for first in range(first_word, word_ends.size, STAGED):
+        last = min(first + STAGED, word_ends.size)
+        stage_keys(entries, text, start, word_ends, first, last, keys)
+        for word in range(first, last):
+            end = word_ends[word]
+            slot, known = probe_home(entries, keys, word - first)
+            if not known:
+                slot = search_word(entries, table.arena, text, start, end)
+                if entries[slot, HIGH] == FREE and not add_new_word(table, slot, text, start, end, ordinal + word):
+                    return word
+            entries[slot, VALUE] += np.uint64(1)
+            start = end
     return word_ends.size
 
 
-@njit(cache=True, nogil=True)
-def add_new_word(table, slot, key, text, start, end, ordinal):
-    """Take a word into the table with count 0; False when there is no room. (A call of its own keeps the loop above small.)"""
+@part
+def add_new_word(table, slot, text, start, end, ordinal):
+    """Take a word into the table with count 0; False when there is no room."""
     if not has_room(table, end - start):
         return False
-    add_word(table, slot, key, text, start, end)
-    table.entries[slot, TAG] |= np.uint64(ordinal) << PAYLOAD_SHIFT
+    add_word(table, slot, text, start, end)
+    table.entries[slot, PAYLOAD] = np.uint64(ordinal)
     return True
 
 
-@njit(cache=True, nogil=True)
+@part
 def partition_of(table, slot, partitions):
     """The hash partition of the word in an entry; depends on the word alone."""
     entries = table.entries
-    if entries[slot, TAG] & KIND_MASK == LONG:
+    if entries[slot, HIGH] >= LONG:
         return np.int64((entries[slot, LOW] >> np.uint64(40)) % np.uint64(partitions))
     spread = combine(entries[slot, LOW], entries[slot, HIGH])
     return np.int64((spread >> np.uint64(40)) % np.uint64(partitions))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_partitions(table, partitions):
     """int64[partitions, 2]: how many words each partition of the table holds, and how many bytes they have."""
-    sizes = np.zeros((partitions, 2), np.int64)
-    for slot in range(table.entries.shape[0]):
-        if table.entries[slot, TAG] != 0:
+    table, sizes = borrow(table), np.zeros((partitions, 2), np.int64)
+    entries = table.entries
+    for slot in range(entries.shape[0]):
+        if entries[slot, HIGH] != FREE:
             partition = partition_of(table, slot, partitions)
             sizes[partition, 0] += 1
             sizes[partition, 1] += length_of_entry(table, slot)
     return sizes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def extract_words(table, sizes, word_ends, word_bytes, counts, first_seen):
     """Write all words out, partition after partition: end positions and bytes, counts, and when they were first seen."""
-    partitions = sizes.shape[0]
+    table, word_bytes, partitions = borrow(table), borrow(word_bytes), sizes.shape[0]
+    entries = table.entries
     rows, places = np.zeros(partitions, np.int64), np.zeros(partitions, np.int64)
     for partition in range(1, partitions):
         rows[partition] = rows[partition - 1] + sizes[partition - 1, 0]
         places[partition] = places[partition - 1] + sizes[partition - 1, 1]
-    for slot in range(table.entries.shape[0]):
-        if table.entries[slot, TAG] == 0:
+    for slot in range(entries.shape[0]):
+        if entries[slot, HIGH] == FREE:
             continue
         partition = partition_of(table, slot, partitions)
         row = rows[partition]
         copy_word(table, slot, word_bytes, places[partition])
         places[partition] += length_of_entry(table, slot)
         word_ends[row] = places[partition]
-        counts[row] = np.int64(table.entries[slot, VALUE])
-        first_seen[row] = np.int64(table.entries[slot, TAG] >> PAYLOAD_SHIFT)
+        counts[row] = np.int64(entries[slot, VALUE])
+        first_seen[row] = np.int64(entries[slot, PAYLOAD])
         rows[partition] = row + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_long_words(word_ends):
     """Bytes of arena that the words longer than an entry need, if all of them differ."""
     needed, start = 0, 0
@@ -122,33 +131,39 @@ def measure_long_words(word_ends):
     return needed
 
 
-@njit(cache=True, nogil=True)
-def add_up_words(table, text, word_ends, counts, first_seen, sums):
+@kernel
+def add_up_words(table, keys, text, word_ends, counts, first_seen, sums):
     """Add up rows of words that may repeat: the distinct words go to `sums`, in order of their first row; returns how many there
     are.
 
     The words of the rows lie end to end in `text` (uint8[n], int64[w] ends); `counts` and `first_seen` are int64[w]. The table,
-    empty and with room for all of them, holds the number of the sum in VALUE.
+    empty and with room for all of them, holds the number of the sum in VALUE; `keys` as in `count_words`.
     """
-    entries, arena, distinct, start = table.entries, table.arena, 0, 0
-    for word in range(word_ends.size):
-        end = word_ends[word]
-        key = key_of_word(text, start, end)
-        slot = find_word(entries, arena, key, text, start, end)
-        if entries[slot, TAG] == 0:
-            add_word(table, slot, key, text, start, end)
-            entries[slot, VALUE] = np.uint64(distinct)
-            begin_sum(sums, distinct, text, start, end)
-            sums.first_seen[distinct] = first_seen[word]
-            distinct += 1
-        place = np.int64(entries[slot, VALUE])
-        sums.counts[place] += counts[word]
-        sums.first_seen[place] = min(sums.first_seen[place], first_seen[word])
-        start = end
+    table, keys, text, word_ends, sums = borrow(table), borrow(keys), borrow(text), borrow(word_ends), borrow(sums)
+    entries, arena, distinct, start = table.entries, table.arena, np.int64(0), np.int64(0)
+    for first in range(0, word_ends.size, STAGED):
+        last = min(first + STAGED, word_ends.size)
+        stage_keys(entries, text, start, word_ends, first, last, keys)
+        for word in range(first, last):
+            end = word_ends[word]
+            slot, known = probe_home(entries, keys, word - first)
+            if not known:
+                slot = search_word(entries, arena, text, start, end)
+            if entries[slot, HIGH] == FREE:
+                add_word(table, slot, text, start, end)
+                entries[slot, VALUE] = np.uint64(distinct)
+                begin_sum(sums, distinct, text, start, end)
+                sums.first_seen[distinct] = first_seen[word]
+                distinct += 1
+            place = np.int64(entries[slot, VALUE])
+            sums.counts[place] += counts[word]
+            if first_seen[word] < sums.first_seen[place]:
+                sums.first_seen[place] = first_seen[word]
+            start = end
     return distinct
 
 
-@njit(cache=True, nogil=True)
+@part
 def begin_sum(sums, place, text, start, end):
     """Write a new word behind the others, with count 0."""
     written = sums.offsets[place]

@@ -1,239 +1,228 @@
 """The BPE merge loop: incremental, exact, near n log n also for one word of a million letters.
 
-Words lie end to end in `symbols`, a barrier (-1) before, between and behind them. A symbol made of `k` base symbols owns `k`
-cells: the first holds its id, the others -2, and `spans` holds `k` at the first and the last of them, so that the neighbours on
-both sides are one look-up away. Every pair has an entry in `pairs`: its exact count, and a slice of `positions` with the cells
-where it stands.
+A merge walks the cells of one pair, left to right, and makes a new symbol of each two. No pair holds that symbol yet, so all
+pairs that come up are new, and each is found by the other symbol alone: no hash table. The pairs that give way are known by their
+cells. Counts stay what recounting would give, overlaps included. What is lazy: a slice may hold cells where its pair no longer
+stands (the cell tells); a heap entry may promise a higher count or an earlier place than its pair still has, and is corrected
+when it comes to the top. A pair's count only falls after it has come up, so nothing ever has to move up in the heap. The heap
+holds the pairs that reach a threshold, and few pairs ever do; when it is empty, the threshold falls to half the highest count.
 
-    symbols  -1  l  o  w -1        merge (l, o):    symbols  -1 lo -2  w -1
-    spans     1  1  1  1  1                         spans     1  2  2  1  1
-
-A merge walks the pair's slice alone. Counts of the neighbouring pairs change at once and stay what recounting would give,
-overlaps included; slices are lazy: a cell that no longer starts the pair is passed over. All cells of a new pair arise in the one
-merge that makes its younger symbol, left to right, so every slice is sorted and written once. The heap is lazy as well: an entry
-may promise a higher count or an earlier place than its pair still has; it is corrected when it comes to the top.
+The arrays are explained in `tokenmill.kernels.merge_state`.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from tokenmill.kernels.hashing import mix
+from tokenmill.kernels.compiling import kernel, part
+from tokenmill.kernels.intrinsics import borrow, prefetch_row
+from tokenmill.kernels.merge_heap import push_entry, replace_top
+from tokenmill.kernels.merge_index import open_slices
 from tokenmill.kernels.merge_state import (
+    AFTER,
+    AHEAD,
     BARRIER,
+    BEFORE,
     COUNT,
-    EMPTY,
+    EVENT_CELL,
+    EVENT_PAIR,
+    FIRST_SEEN,
+    HEAP_COUNT,
+    HEAP_PAIR,
     HEAP_SIZE,
-    INSIDE,
+    HEAP_TIE,
     KEY,
     LENGTH,
     LOW_32,
+    MIN_COUNT,
+    NONE,
+    PAIR,
     PAIRS_USED,
-    POSITIONS_USED,
-    ROOM,
+    SPAN,
     START,
-    TOKENS_USED,
-    UNPLACED,
-    append_position,
-    claim_pair,
-    drop_top,
-    find_best_pair,
-    find_pair,
-    holds_pair,
-    open_slice,
-    pair_key,
-    push_pair,
+    SYMBOL,
+    THRESHOLD,
+    TOKENS,
+    WORD,
 )
-from tokenmill.kernels.merge_tokens import add_product, is_forbidden
 
 # What `merge_pairs` returns.
-PAUSED, EXHAUSTED, NEEDS_PAIRS, NEEDS_POSITIONS, NEEDS_HEAP = range(5)
+PAUSED, EXHAUSTED, NEEDS_ROOM = range(3)
 
 
-@njit(cache=True, nogil=True)
-def lay_out_words(symbols, starts, counts, state):
-    """Copy words (`symbols[starts[w]:starts[w + 1]]`, count `counts[w]`) into the state's cells, barriers around each."""
-    cell = 0
-    state.symbols[cell], state.spans[cell] = BARRIER, 1
-    for word in range(starts.size - 1):
-        for position in range(starts[word], starts[word + 1]):
-            cell += 1
-            state.symbols[cell], state.spans[cell], state.weights[cell] = symbols[position], 1, counts[word]
-        cell += 1
-        state.symbols[cell], state.spans[cell] = BARRIER, 1
-
-
-@njit(cache=True, nogil=True)
-def count_first_pairs(state):
-    """Count every adjacent pair of base symbols. False when the table got more than half full: make it larger and call again."""
-    symbols, pairs = state.symbols, state.pairs
-    for cell in range(symbols.size - 1):
-        if symbols[cell] < 0 or symbols[cell + 1] < 0:
-            continue
-        slot = claim_pair(state, pair_key(symbols[cell], symbols[cell + 1]))
-        pairs[slot, COUNT] += state.weights[cell]
-        pairs[slot, LENGTH] += 1
-        if 2 * state.counters[PAIRS_USED] > pairs.shape[0]:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def place_first_pairs(state):
-    """Write the sorted slice of every pair that `count_first_pairs` counted, and put the pairs into the heap."""
-    symbols, pairs = state.symbols, state.pairs
-    for cell in range(symbols.size - 1):
-        if symbols[cell] < 0 or symbols[cell + 1] < 0:
-            continue
-        slot = find_pair(pairs, pair_key(symbols[cell], symbols[cell + 1]))
-        if pairs[slot, START] == UNPLACED:
-            open_slice(state, slot)
-        append_position(state, slot, cell)
-    for slot in range(pairs.shape[0]):
-        if pairs[slot, KEY] != EMPTY:
-            push_pair(state, slot)
-
-
-@njit(cache=True, nogil=True)
-def missing_room(state, slot):
-    """PAUSED when a merge of this pair fits into every array, else which array has to grow first, and ROOM by how much."""
-    counters = state.counters
-    counters[ROOM] = min(2 * state.pairs[slot, LENGTH], 2 * counters[TOKENS_USED] + 2)
-    if 2 * (counters[PAIRS_USED] + counters[ROOM]) > state.pairs.shape[0]:
-        return NEEDS_PAIRS
-    if counters[HEAP_SIZE] + counters[ROOM] > state.heap.shape[0]:
-        return NEEDS_HEAP
-    counters[ROOM] = 2 * state.pairs[slot, LENGTH]
-    if counters[POSITIONS_USED] + counters[ROOM] > state.positions.size:
-        return NEEDS_POSITIONS
-    return PAUSED
-
-
-@njit(cache=True, nogil=True)
-def merge_pairs(state, merges):
-    """Merge until `merges` rules are made, no pair is left, or an array has to grow.
+@kernel
+def merge_pairs(state, limit):
+    """Merge until `limit` rules are made, no pair is left, or `pairs` and `heap` have to grow.
 
     Returns (status, rules made by this call); PAUSED says that all of them are made.
     """
-    done = 0
-    while done < merges:
-        slot = find_best_pair(state)
-        if slot < 0:
-            return EXHAUSTED, done
-        status = missing_room(state, slot)
-        if status != PAUSED:
-            return status, done
-        drop_top(state)
-        key = state.pairs[slot, KEY]
-        left, right = key >> 32, key & LOW_32
-        if not is_forbidden(state, left, right):
-            state.merges[done, 0], state.merges[done, 1], state.merges[done, 2] = left, right, state.pairs[slot, COUNT]
-            apply_merge(state, slot, add_product(state, left, right))
-            done += 1
-    return PAUSED, done
+    cells, weights, pairs, heap, positions, mates, events, forbidden, merges, counters = borrow(state)
+    made = np.int64(0)
+    while made < limit:
+        pair = find_best_pair(cells, pairs, heap, positions, counters)
+        if pair < 0:
+            return EXHAUSTED, made
+        if not has_room(pairs, counters, pair):
+            return NEEDS_ROOM, made
+        drop_top(heap, counters)
+        if is_forbidden(cells, forbidden, pair):
+            pairs[pair, COUNT] = 0
+            continue
+        key = pairs[pair, KEY]
+        merges[made, 0], merges[made, 1], merges[made, 2] = key >> 32, key & LOW_32, pairs[pair, COUNT]
+        made += 1
+        pairs[pair, COUNT] = 0
+        first_new = counters[PAIRS_USED]
+        events_used = replace_pair(cells, weights, pairs, positions, mates, events, counters, pair)
+        open_slices(pairs, counters, first_new)
+        place_new_pairs(pairs, positions, events, events_used)
+        offer_pairs(cells, pairs, heap, positions, counters, first_new)
+        clear_mates(pairs, mates, counters, first_new)
+        counters[TOKENS] += 1
+    return PAUSED, made
 
 
-@njit(cache=True, nogil=True)
-def apply_merge(state, slot, product):
-    """Replace a pair by its product wherever it stands, left to right.
+@part
+def find_best_pair(cells, pairs, heap, positions, counters):
+    """The best pair, left at the top of the heap with its true count and tie; -1 when no pair is left."""
+    while counters[HEAP_SIZE] > 0 or refill_heap(cells, pairs, heap, positions, counters):
+        pair = heap[0, HEAP_PAIR]
+        count = pairs[pair, COUNT]
+        if count < counters[THRESHOLD]:
+            drop_top(heap, counters)
+            continue
+        tie = tie_of(cells, pairs, positions, counters, pair)
+        if heap[0, HEAP_COUNT] == count and heap[0, HEAP_TIE] == tie:
+            return pair
+        replace_top(heap, counters[HEAP_SIZE], count, tie, pair)
+    return np.int64(-1)
 
-    New neighbouring pairs get counts, slices, heap entries.
+
+@part
+def refill_heap(cells, pairs, heap, positions, counters):
+    """Lower the threshold to half the highest count there is, and offer all pairs to the empty heap. False when none is left."""
+    highest = np.int64(0)
+    for pair in range(counters[PAIRS_USED]):
+        if pairs[pair, COUNT] > highest:
+            highest = pairs[pair, COUNT]
+    if highest < counters[MIN_COUNT]:
+        return False
+    half = (highest + 1) // 2
+    counters[THRESHOLD] = half if half > counters[MIN_COUNT] else counters[MIN_COUNT]
+    offer_pairs(cells, pairs, heap, positions, counters, np.int64(0))
+    return True
+
+
+@part
+def offer_pairs(cells, pairs, heap, positions, counters, first):
+    """Put the pairs from `first` on into the heap, if they reach the threshold."""
+    for pair in range(first, counters[PAIRS_USED]):
+        if pairs[pair, COUNT] >= counters[THRESHOLD]:
+            tie = tie_of(cells, pairs, positions, counters, pair)
+            push_entry(heap, counters[HEAP_SIZE], pairs[pair, COUNT], tie, pair)
+            counters[HEAP_SIZE] += 1
+
+
+@part
+def tie_of(cells, pairs, positions, counters, pair):
+    """What decides between equal counts: the pair's key, or the first cell where it stands now; its slice then begins there."""
+    if not counters[FIRST_SEEN]:
+        return pairs[pair, KEY]
+    start = pairs[pair, START]
+    while cells[positions[start], PAIR] != pair:
+        start += 1
+    pairs[pair, LENGTH] -= start - pairs[pair, START]
+    pairs[pair, START] = start
+    return np.int64(positions[start])
+
+
+@part
+def has_room(pairs, counters, pair):
+    """Is there room for the pairs that may come up: two for each place, two for each symbol?"""
+    room = pairs.shape[0] - counters[PAIRS_USED]
+    return 2 * pairs[pair, LENGTH] <= room or 2 * counters[TOKENS] + 2 <= room
+
+
+@part
+def drop_top(heap, counters):
+    """Remove the top of the heap."""
+    last = counters[HEAP_SIZE] - 1
+    counters[HEAP_SIZE] = last
+    replace_top(heap, last, heap[last, HEAP_COUNT], heap[last, HEAP_TIE], heap[last, HEAP_PAIR])
+
+
+@part
+def is_forbidden(cells, forbidden, pair):
+    """Would the product be one of the forbidden words as a whole?"""
+    for cell in forbidden:
+        if cells[cell, PAIR] == pair:
+            follower = cell + cells[cell, SPAN]
+            if cells[follower + cells[follower, SPAN], SYMBOL] == BARRIER:
+                return True
+    return False
+
+
+@part
+def replace_pair(cells, weights, pairs, positions, mates, events, counters, merged):
+    """Replace a pair by its product wherever it stands, left to right; the pairs that come up are counted, not yet placed.
+
+    Where they stand goes to `events`; returns how many those are.
     """
-    key, start, length = state.pairs[slot, KEY], state.pairs[slot, START], state.pairs[slot, LENGTH]
-    left, right = key >> 32, key & LOW_32
-    events = np.empty((2 * length, 2), np.int64)
-    used = 0
-    for entry in range(start, start + length):
-        cell = state.positions[entry]
-        if holds_pair(state, cell, left, right):
-            used = merge_at(state, cell, product, events, used)
-    place_events(state, events[:used])
-    state.pairs[slot, LENGTH] = 0
-
-
-@njit(cache=True, nogil=True)
-def merge_at(state, cell, product, events, used):
-    """Merge the symbol at a cell with the next one. Returns how many `events` (pair entry, cell) stand now."""
-    symbols, spans, weight = state.symbols, state.spans, state.weights[cell]
-    follower = cell + spans[cell]
-    before, after = cell - spans[cell - 1], follower + spans[follower]
-    left, right = symbols[cell], symbols[follower]
-    uncount_pair(state, left, right, weight)
-    if symbols[before] >= 0:
-        uncount_pair(state, symbols[before], left, weight)
-    if symbols[after] >= 0:
-        uncount_pair(state, right, symbols[after], weight)
-    symbols[cell], symbols[follower] = product, INSIDE
-    spans[cell] = after - cell
-    spans[after - 1] = after - cell
-    if symbols[before] >= 0:
-        used = note_pair(state, before, weight, events, used)
-    if symbols[after] >= 0:
-        used = note_pair(state, cell, weight, events, used)
+    product, used = counters[TOKENS], np.int64(0)
+    for entry in range(pairs[merged, START], pairs[merged, START] + pairs[merged, LENGTH]):
+        prefetch_row(cells, np.uint64(positions[entry + AHEAD]))
+        cell = np.int64(positions[entry])
+        if cells[cell, PAIR] != merged:
+            continue
+        weight, follower = weights[cells[cell, WORD]], cell + cells[cell, SPAN]
+        before, after = cell - cells[cell - 1, SPAN], follower + cells[follower, SPAN]
+        left, right = np.int64(cells[before, SYMBOL]), np.int64(cells[after, SYMBOL])
+        if left != BARRIER:
+            pairs[cells[before, PAIR], COUNT] -= weight
+            used -= left == product  # what came up at the last place has gone again
+            pair = count_new_pair(pairs, counters, mates, left, BEFORE, left << 32 | product, weight)
+            cells[before, PAIR] = events[used, EVENT_PAIR] = pair
+            events[used, EVENT_CELL] = before
+            used += 1
+        cells[cell, PAIR] = NONE
+        if right != BARRIER:
+            pairs[cells[follower, PAIR], COUNT] -= weight
+            pair = count_new_pair(pairs, counters, mates, right, AFTER, product << 32 | right, weight)
+            cells[cell, PAIR] = events[used, EVENT_PAIR] = pair
+            events[used, EVENT_CELL] = cell
+            used += 1
+        cells[follower, PAIR] = NONE
+        cells[cell, SYMBOL] = product
+        cells[cell, SPAN] = cells[after - 1, SPAN] = after - cell
     return used
 
 
-@njit(cache=True, nogil=True)
-def uncount_pair(state, left, right, weight):
-    """A pair stands in one place less."""
-    state.pairs[find_pair(state.pairs, pair_key(left, right)), COUNT] -= weight
+@part
+def count_new_pair(pairs, counters, mates, symbol, side, key, weight):
+    """Count one place of the pair that the product makes with a symbol at one side; returns the pair."""
+    pair = np.int64(mates[symbol, side])
+    if pair == NONE:
+        pair = counters[PAIRS_USED]
+        counters[PAIRS_USED] += 1
+        mates[symbol, side] = pair
+        pairs[pair, KEY], pairs[pair, COUNT], pairs[pair, LENGTH] = key, 0, 0
+    pairs[pair, COUNT] += weight
+    pairs[pair, LENGTH] += 1
+    return pair
 
 
-@njit(cache=True, nogil=True)
-def note_pair(state, cell, weight, events, used):
-    """Count the pair that now stands at a cell, and note the event; returns how many events stand now."""
-    slot = claim_pair(state, pair_key(state.symbols[cell], state.symbols[cell + state.spans[cell]]))
-    events[used, 0], events[used, 1] = slot, cell
-    state.pairs[slot, COUNT] += weight
-    state.pairs[slot, LENGTH] += 1
-    return used + 1
+@part
+def place_new_pairs(pairs, positions, events, used):
+    """Write the slices of the pairs that came up."""
+    for event in range(used):
+        pair = np.int64(events[event, EVENT_PAIR])
+        positions[pairs[pair, START] + pairs[pair, LENGTH]] = events[event, EVENT_CELL]
+        pairs[pair, LENGTH] += 1
 
 
-@njit(cache=True, nogil=True)
-def place_events(state, events):
-    """Write the slices of the pairs that one merge made, and offer each pair once."""
-    pairs, touched = state.pairs, 0
-    for event in range(events.shape[0]):
-        slot, cell = events[event, 0], events[event, 1]
-        if pairs[slot, START] == UNPLACED:
-            open_slice(state, slot)
-            events[touched, 0] = slot
-            touched += 1
-        append_position(state, slot, cell)
-    for event in range(touched):
-        push_pair(state, events[event, 0])
-
-
-@njit(cache=True, nogil=True)
-def move_pairs(state, target):
-    """Copy the live pairs into a larger, empty table; returns how many there are."""
-    mask, live = np.uint64(target.shape[0] - 1), 0
-    for slot in range(state.pairs.shape[0]):
-        if state.pairs[slot, KEY] == EMPTY or state.pairs[slot, COUNT] == 0:
-            continue
-        place = mix(state.pairs[slot, KEY]) & mask
-        while target[place, KEY] != EMPTY:
-            place = (place + np.uint64(1)) & mask
-        target[place] = state.pairs[slot]
-        live += 1
-    return live
-
-
-@njit(cache=True, nogil=True)
-def move_positions(state, target):
-    """Copy the slices into another array, leaving out cells that no longer hold their pair.
-
-    Returns how many positions there are.
-    """
-    pairs, used = state.pairs, 0
-    for slot in range(pairs.shape[0]):
-        if pairs[slot, KEY] == EMPTY or pairs[slot, COUNT] == 0:
-            continue
-        left, right, start = pairs[slot, KEY] >> 32, pairs[slot, KEY] & LOW_32, used
-        for entry in range(pairs[slot, START], pairs[slot, START] + pairs[slot, LENGTH]):
-            if holds_pair(state, state.positions[entry], left, right):
-                target[used] = state.positions[entry]
-                used += 1
-        pairs[slot, START], pairs[slot, LENGTH] = start, used - start
-    return used
+@part
+def clear_mates(pairs, mates, counters, first_new):
+    """Forget the new pairs: the next merge has others."""
+    for pair in range(first_new, counters[PAIRS_USED]):
+        mates[pairs[pair, KEY] >> 32, BEFORE] = NONE
+        mates[pairs[pair, KEY] & LOW_32, AFTER] = NONE

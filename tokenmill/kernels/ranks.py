@@ -8,15 +8,15 @@ being made there at all), so at most one pair of tokens ever makes it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from tokenmill.kernels.tables import TAG, VALUE, add_word, find_word, key_of_word
+from tokenmill.kernels.compiling import kernel, part
+from tokenmill.kernels.tables import FREE, HIGH, VALUE, add_word, search_word
 
 NO_RANK = np.int64(0x7FFFFFFFFFFFFFFF)
 NONE = np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_tokens(table, text, ends, ranks):
     """Put tokens that lie end to end in `text` (uint8[n], `ends` int64[t]) into an empty table with room for all.
 
@@ -25,17 +25,16 @@ def add_tokens(table, text, ends, ranks):
     start = np.int64(0)
     for token in range(ends.size):
         end = ends[token]
-        key = key_of_word(text, start, end)
-        slot = find_word(table.entries, table.arena, key, text, start, end)
-        if table.entries[slot, TAG] != 0:
+        slot = search_word(table.entries, table.arena, text, start, end)
+        if table.entries[slot, HIGH] != FREE:
             return np.int64(token)
-        add_word(table, slot, key, text, start, end)
+        add_word(table, slot, text, start, end)
         table.entries[slot, VALUE] = np.uint64(ranks[token])
         start = end
     return NONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def split_tokens(table, text, ends, longest, splits):
     """`splits[t]` (int64) becomes the position in `text` between the two tokens that make token t, NONE where no two do.
 
@@ -48,7 +47,7 @@ def split_tokens(table, text, ends, longest, splits):
         start = ends[token]
 
 
-@njit(cache=True, nogil=True)
+@part
 def split_token(entries, arena, text, start, end, bounds, found):
     """Merge the bytes of one token until two parts are left; returns the border between them, or NONE.
 
@@ -57,22 +56,22 @@ def split_token(entries, arena, text, start, end, bounds, found):
     parts = end - start
     if parts < 2:
         return NONE
-    for part in range(parts + 1):
-        bounds[part] = start + part
-    for part in range(parts - 1):
-        found[part] = rank_of(entries, arena, text, start + part, start + part + 2)
+    for at in range(parts + 1):
+        bounds[at] = start + at
+    for at in range(parts - 1):
+        found[at] = rank_of(entries, arena, text, start + at, start + at + 2)
     while parts > 2:
         best = 0
-        for part in range(1, parts - 1):
-            if found[part] < found[best]:
-                best = part
+        for at in range(1, parts - 1):
+            if found[at] < found[best]:
+                best = at
         if found[best] == NO_RANK:
             return NONE
         parts -= 1
-        for part in range(best + 1, parts + 1):
-            bounds[part] = bounds[part + 1]
-        for part in range(best + 1, parts - 1):
-            found[part] = found[part + 1]
+        for at in range(best + 1, parts + 1):
+            bounds[at] = bounds[at + 1]
+        for at in range(best + 1, parts - 1):
+            found[at] = found[at + 1]
         if best + 1 < parts:
             found[best] = rank_of(entries, arena, text, bounds[best], bounds[best + 2])
         if best > 0:
@@ -80,9 +79,8 @@ def split_token(entries, arena, text, start, end, bounds, found):
     return bounds[1]
 
 
-@njit(cache=True, nogil=True)
+@part
 def rank_of(entries, arena, text, start, end):
     """The rank of a byte string, NO_RANK where it is no token."""
-    key = key_of_word(text, start, end)
-    slot = find_word(entries, arena, key, text, start, end)
-    return np.int64(entries[slot, VALUE]) if entries[slot, TAG] != 0 else NO_RANK
+    slot = search_word(entries, arena, text, start, end)
+    return np.int64(entries[slot, VALUE]) if entries[slot, HIGH] != FREE else NO_RANK

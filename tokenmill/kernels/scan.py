@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tokenmill.kernels.intrinsics import count_trailing_zeros
+from tokenmill.kernels.intrinsics import count_leading_zeros, count_trailing_zeros
 from tokenmill.kernels.scan_blocks import (
     BLOCK_BYTES,
     copy_kept,
@@ -50,7 +50,7 @@ def _tile_document(text, position, end, classes, kinds, word_ends, words):
             starts, at_end = mark_lossless_starts(text, position, end, classes, kinds)
             words = write_word_ends(starts, position, word_ends, words)
         if starts and not at_end:
-            position = word_ends[words - 1]
+            position += 63 - count_leading_zeros(starts)
             continue
         position = end if at_end else end_of_lossless_word(text, position, end, classes, kinds)
         word_ends[words] = position

@@ -201,14 +201,17 @@ def copy_kept(text, position, dropped, length, target, at):
         dropped >>= np.uint64(skipped)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def write_word_ends(starts, position, word_ends, words):
     """Write the positions of the set bits, which end the words before them, from word_ends[words] on; returns the new `words`.
 
-    0b0101100 at position 100 writes 102, 103, 105.
+    0b0101100 at position 100 writes 102, 103, 105. Always eight at once, the surplus to be overwritten: how many there are cannot
+    be predicted, how many times eight nearly can. `word_ends` must have room for 64 more.
     """
-    while starts:
-        word_ends[words] = position + count_trailing_zeros(starts)
-        words += 1
-        starts &= starts - _ONE
-    return words
+    stop = words + count_ones(starts)
+    while words < stop:
+        for place in range(words, words + 8):
+            word_ends[place] = position + count_trailing_zeros(starts)
+            starts &= starts - _ONE
+        words += 8
+    return stop

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from tokenmill.kernels.intrinsics import count_leading_zeros
 from tokenmill.kernels.scan_blocks import BLOCK_BYTES, write_word_ends
 
 _ZERO = np.int64(0)
@@ -34,7 +35,7 @@ def make_tiling_scanner(mark_starts, end_of_word, options):
                     starts, at_end = mark_starts(text, position, end, classes, options)
                     words = write_word_ends(starts, position, word_ends, words)
                 if starts and not at_end:
-                    position = word_ends[words - 1]
+                    position += 63 - count_leading_zeros(starts)
                     continue
                 position = end if at_end else end_of_word(text, position, end, classes, options)
                 word_ends[words] = position

@@ -1,0 +1,130 @@
+"""Our Parquet files: whatever rows they hold, readers give them back, as they give back what Arrow writes."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tokenmill import schemas
+from tokenmill.kernels.byte_arrays import put_lengths_first
+from transforms import parquet_columns, thrift
+from transforms.parquet_columns import TokenColumn
+from transforms.parquet_shard import TokenFile
+
+METADATA = {"tokenmill.version": "1", "tokenmill.source": "é"}
+Rows = list[tuple[str, list[int]]]
+
+
+def write_file(groups: list[Rows], *, parts: int = 1) -> bytes:
+    """A file of these row groups, the rows of each given in so many parts."""
+    output = io.BytesIO()
+    file = TokenFile(output, METADATA)
+    for rows in groups:
+        column = TokenColumn()
+        for edges in np.array_split(np.arange(len(rows)), parts):
+            lists = [rows[place][1] for place in edges.tolist()]
+            values = np.array([token for tokens in lists for token in tokens], np.int32)
+            column.add(values, np.array([len(tokens) for tokens in lists], np.int64))
+        file.write_row_group(pa.array([name for name, _ in rows], pa.string()), column)
+    file.close()
+    return output.getvalue()
+
+
+def table_of(groups: list[Rows]) -> pa.Table:
+    rows = [row for group in groups for row in group]
+    return pa.table([[name for name, _ in rows], [tokens for _, tokens in rows]], schema=schemas.TOKENS.with_metadata(METADATA))
+
+
+def check(groups: list[Rows], *, parts: int = 1) -> pq.ParquetFile:
+    """What we write is read as the table it was made of, to the schema's metadata."""
+    content, expected = write_file(groups, parts=parts), table_of(groups)
+    found = pq.read_table(io.BytesIO(content))
+    found.validate(full=True)
+    assert found.equals(expected, check_metadata=True)
+    file = pq.ParquetFile(io.BytesIO(content))
+    assert [file.metadata.row_group(place).num_rows for place in range(file.num_row_groups)] == [len(rows) for rows in groups]
+    return file
+
+
+def row_groups() -> st.SearchStrategy[list[Rows]]:
+    ids = st.integers(0, 2**31 - 1) | st.integers(0, 3)
+    rows = st.tuples(
+        st.text(max_size=6), st.lists(ids, max_size=20) | st.just([]) | st.integers(0, 60).map(lambda size: [7] * size)
+    )
+    return st.lists(st.lists(rows, min_size=1, max_size=12), max_size=3)
+
+
+@settings(deadline=None, max_examples=200)
+@given(groups=row_groups(), parts=st.integers(1, 3), page=st.integers(1, 40), run=st.sampled_from([1, 4, 1 << 20]))
+def test_rows_come_back(groups: list[Rows], parts: int, page: int, run: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_columns, "PAGE_VALUES", page)
+        patch.setattr(parquet_columns, "PAGE_BYTES", page)
+        patch.setattr(parquet_columns, "_RUN_VALUES", run)
+        check(groups, parts=parts)
+
+
+@pytest.mark.parametrize("lengths", [[300_000, 0, 1], [1] * 3000, [0] * 3000, [262_144, 262_144], [700, 0] * 500, [100] * 5000])
+def test_pages_of_real_size(lengths: list[int]) -> None:
+    rows = [(f"document {place}", (np.arange(length) % 50_257).tolist()) for place, length in enumerate(lengths)]
+    check([rows])
+
+
+def test_an_empty_file() -> None:
+    assert check([]).num_row_groups == 0
+
+
+def test_the_footer_says_what_arrows_says() -> None:
+    """Types, encodings, statistics and sizes that readers rely on, beside those of the same rows written by Arrow."""
+    rows = [("b", [1, 2, 3]), ("a", []), ("é", [50_256] * 2000)]
+    other = io.BytesIO()
+    pq.write_table(table_of([rows]), other, compression="zstd", use_dictionary=False, write_statistics=["doc_id"])
+    ours, theirs = check([rows]).metadata, pq.ParquetFile(other).metadata
+    assert ours.schema.equals(theirs.schema)
+    assert (ours.num_rows, ours.format_version) == (theirs.num_rows, theirs.format_version)
+    for place in range(2):
+        mine, arrows = (metadata.row_group(0).column(place) for metadata in (ours, theirs))
+        for name in ("physical_type", "num_values", "path_in_schema", "compression", "has_dictionary_page"):
+            assert getattr(mine, name) == getattr(arrows, name)
+        assert set(mine.encodings) == set(arrows.encodings) == {"PLAIN", "RLE"}
+        assert (mine.statistics is None) == (arrows.statistics is None)
+    statistics = ours.row_group(0).column(0).statistics
+    assert (statistics.min, statistics.max, statistics.null_count) == ("a", "é", 0)
+    assert statistics == theirs.row_group(0).column(0).statistics
+
+
+def test_long_ids_have_no_extremes() -> None:
+    assert not check([[("x" * 5000, [1])]]).metadata.row_group(0).column(0).statistics.has_min_max
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        (thrift.i32(0), "00"),
+        (thrift.i32(-1), "01"),
+        (thrift.i64(150), "ac02"),
+        (thrift.i16(-64), "7f"),
+        (thrift.binary(b"ab"), "026162"),
+        (thrift.array([thrift.i32(1), thrift.i32(2)]), "250204"),
+        (thrift.array([thrift.binary(b"")] * 15), "f80f" + "00" * 15),
+        (thrift.struct({1: thrift.i32(3), 4: thrift.binary(b"ab")}), "15063802616200"),
+        (thrift.struct({2: thrift.struct({}), 3: thrift.i64(-2)}), "2c00160300"),
+    ],
+)
+def test_compact_protocol(value: thrift.Value, content: str) -> None:
+    assert value[1].hex() == content
+
+
+@settings(deadline=None)
+@given(strings=st.lists(st.binary(max_size=9) | st.just(b"x" * 300), max_size=8))
+def test_lengths_stand_before_strings(strings: list[bytes]) -> None:
+    data, ends = np.frombuffer(b"".join(strings), np.uint8), np.cumsum([len(string) for string in strings], dtype=np.int64)
+    target = np.zeros(data.size + 4 * len(strings), np.uint8)
+    put_lengths_first(data, ends, target)
+    assert target.tobytes() == b"".join(len(string).to_bytes(4, "little") + string for string in strings)

@@ -1,0 +1,83 @@
+"""The working memory of a tokenizer: kernel tables, and a cache of words that grows with what it has seen, up to a bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tokenmill.arrow import text_buffers, wrap_lists
+from tokenmill.kernels import bpe, tables
+from tokenmill.models import BpeModel, TokenWords
+from tokenmill.pretokenizers import Block, PreTokenizer
+
+#: Words that the cache has room for at first (2 MiB) and at most (32 MiB): a small table stays in the processor's cache.
+FIRST_WORDS, CACHE_WORDS = 1 << 15, 3 << 18
+CACHE_ARENA_BYTES = 32 << 20
+CACHE_IDS = 1 << 22
+
+
+class Encoder:
+    """Encodes batches of texts with one model and one pre-tokenizer. Not for two threads at once."""
+
+    def __init__(self, model: BpeModel, pretokenizer: PreTokenizer) -> None:
+        self._tables = model.tables
+        self._scanner = pretokenizer.scanner()
+        self._whole = model.unmerged if model.ignore_merges else TokenWords.of({})
+        words, arena_bytes = self._whole.ids.size, tables.arena_bytes_of(self._whole.ends)
+        self._cache = bpe.EncodeCache(
+            table=tables.allocate_table(CACHE_WORDS + words, CACHE_ARENA_BYTES + arena_bytes, first_words=FIRST_WORDS + words),
+            ids=np.empty(CACHE_IDS + words + bpe.IDS_IN_VAIN, np.int32),
+            ids_used=np.zeros(1, np.int64),
+            keys=np.empty((tables.STAGED, 4), np.uint64),
+            found=np.empty(bpe.SHORT_SYMBOLS, np.int64),
+        )
+        self._remember_whole_words()
+        self._can_fail = self._tables.byte_ids.size == 0 and self._tables.unknown == bpe.UNKNOWN
+
+    def encode(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
+        """Ids of a large_string or large_binary array, and bool[d]: which texts hold a character without an id (-1)."""
+        text, doc_ends = text_buffers(texts)
+        self._forget_when_full()
+        # One id a byte, and what the kernel writes in vain. What no id is written to costs address space alone.
+        ids = np.empty(text.size + bpe.IDS_IN_VAIN, np.int32)
+        offsets = np.zeros(doc_ends.size + 1, np.int64)
+        used, document = 0, 1
+        for block in self._scanner.blocks(text, doc_ends):
+            ended = block.doc_words.size
+            self._grow_for(block)
+            used = bpe.encode_block(self._tables, self._cache, *block, ids, used, offsets[document : document + ended])
+            document += ended
+        ids = ids[:used]
+        return wrap_lists(ids, offsets), self._find_unknown(ids, offsets)
+
+    def _find_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        found = np.zeros(offsets.size - 1, bool)
+        if self._can_fail:
+            places = np.flatnonzero(ids == bpe.UNKNOWN)
+            found[np.searchsorted(offsets, places, side="right") - 1] = True
+        return found
+
+    def _grow_for(self, block: Block) -> None:
+        """Room for every word of a block, if all were new, as far as the bound allows."""
+        table = self._cache.table
+        wanted = int(table.fill[tables.ENTRIES_USED]) + block.word_ends.size
+        if wanted > tables.most_words(table):
+            self._cache = self._cache._replace(table=tables.grow_table(table, wanted))
+
+    def _forget_when_full(self) -> None:
+        """Empty the cache of what it has learnt when it is nearly full: new words should find room."""
+        entries, arena_bytes, ids = self._fill() - self._fill_of_whole
+        if entries > 0.9 * CACHE_WORDS or arena_bytes > 0.9 * CACHE_ARENA_BYTES or ids > 0.9 * CACHE_IDS:
+            tables.empty_table(self._cache.table)
+            self._cache.ids_used[:] = 0
+            self._remember_whole_words()
+
+    def _remember_whole_words(self) -> None:
+        """Words that are a token whatever the rules make of them: an empty cache has room for all, and goes before merging."""
+        if self._whole.ids.size:
+            bpe.remember_words(self._cache, self._whole.text, self._whole.ends, self._whole.ids)
+        self._fill_of_whole = self._fill()
+
+    def _fill(self) -> np.ndarray:
+        """int64[3]: entries, bytes of the arena and ids of the cache that are used."""
+        return np.concatenate([self._cache.table.fill, self._cache.ids_used])

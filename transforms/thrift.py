@@ -1,0 +1,65 @@
+"""Thrift's compact protocol, the part of it that Parquet's headers and footers are written in.
+
+A value is its wire type and its bytes; `struct` and `array` put values together:
+
+    struct({1: i32(3), 4: binary(b"ab")})   ->   15 06 38 02 61 62 00
+
+Source: the Thrift specification, "Thrift Compact protocol encoding".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+Value = tuple[int, bytes]
+
+_I16, _I32, _I64, _BINARY, _ARRAY, _STRUCT = 4, 5, 6, 8, 9, 12
+_SHORT = 15
+
+
+def varint(number: int) -> bytes:
+    """A number of 0 or more, seven bits a byte, the lowest first: 300 is `AC 02`."""
+    content = bytearray()
+    while number > 0x7F:
+        content.append(number & 0x7F | 0x80)
+        number >>= 7
+    content.append(number)
+    return bytes(content)
+
+
+def _zigzag(number: int) -> bytes:
+    return varint(number << 1 if number >= 0 else ~number << 1 | 1)
+
+
+def i16(number: int) -> Value:
+    return _I16, _zigzag(number)
+
+
+def i32(number: int) -> Value:
+    return _I32, _zigzag(number)
+
+
+def i64(number: int) -> Value:
+    return _I64, _zigzag(number)
+
+
+def binary(content: bytes) -> Value:
+    """Bytes, or a string's UTF-8."""
+    return _BINARY, varint(len(content)) + content
+
+
+def array(values: Sequence[Value]) -> Value:
+    """A list of values of one type, one at least."""
+    kind = values[0][0]
+    head = bytes([len(values) << 4 | kind]) if len(values) < _SHORT else bytes([_SHORT << 4 | kind]) + varint(len(values))
+    return _ARRAY, head + b"".join(content for _, content in values)
+
+
+def struct(fields: Mapping[int, Value]) -> Value:
+    """A struct, or a union of one field; ids in ascending order, no two more than 15 apart."""
+    content = bytearray()
+    last = 0
+    for identifier, (kind, value) in fields.items():
+        content += bytes([identifier - last << 4 | kind]) + value
+        last = identifier
+    return _STRUCT, bytes(content) + b"\0"
