@@ -1,22 +1,29 @@
-"""The command line. Options and texts only; what is done stands in `driver.py`, what is printed at the end in `summary.py`.
+"""The command line. Options and texts only; those that commands share stand in `options.py`, what is done in `driver.py`, what is
+printed at the end in `summary.py`.
 
 Nothing heavy is imported before a command runs: `tokenmill --help` must come at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
-from pipeline.options import CORPUS_OPTIONS, INPUTS, OVERWRITE, PRETOKENIZER_OPTIONS, RUN_OPTIONS
+from pipeline.options import (
+    CORPUS_OPTIONS,
+    INPUTS,
+    OVERWRITE,
+    PRETOKENIZER_OPTIONS,
+    RUN_OPTIONS,
+    choose_pretokenizer,
+    make_corpus,
+    make_run,
+)
 from tokenmill import __version__
-
-if TYPE_CHECKING:
-    from pipeline.planning import Corpus, Execution
-    from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.names import PRETOKENIZERS, TOKENIZER_FORMATS
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -198,6 +205,30 @@ def decode(tokenizer: str | None, doc: str | None, ids: tuple[str, ...]) -> None
 
 
 @main.command()
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@click.option("--to", "format", required=True, type=click.Choice(TOKENIZER_FORMATS), help="The format to write.")
+@click.option("--pretokenizer", type=click.Choice(PRETOKENIZERS), help="Of a tiktoken rank file that is not a published one.")
+@click.option("--special", multiple=True, metavar="TOKEN=ID", help="Of such a file: a special token and its id.")
+@click.option("--overwrite", is_flag=True, help="Replace what is there.")
+def convert(source: str, target: str, format: str, pretokenizer: str | None, special: tuple[str, ...], overwrite: bool) -> None:
+    """Bring a tokenizer from one format into another, with the same ids.
+
+    SRC is a tokenizer.json (of tokenmill or Hugging Face), a tiktoken rank file, or a folder with vocab.json and merges.txt; what
+    it holds tells which. DST is a file, with --to gpt2 a folder. What cannot be carried over exactly is refused with the reason.
+
+    \b
+    tokenmill convert o200k_base.tiktoken tokenizer.json --to native
+    tokenmill convert tokenizer.json hf/tokenizer.json --to huggingface
+    """
+    from pipeline import convert as converter
+
+    converter.convert_tokenizer(
+        source, target, format, pretokenizer=pretokenizer, special=converter.parse_specials(special), overwrite=overwrite
+    )
+
+
+@main.command()
 @click.argument("config", metavar="CONFIG.yaml")
 @click.option("--overwrite", is_flag=True, help="Replace what the output folder holds.")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
@@ -245,37 +276,6 @@ def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:
     for name in ("limit", "id_column", "max_rejects"):
         if options[name] is not None:
             raise click.UsageError(f"--{name.replace('_', '-')} is for a corpus, {counts} holds word counts; leave it out")
-
-
-def choose_pretokenizer(options: dict[str, Any]) -> PreTokenizer | None:
-    """The pre-tokenizer that the options ask for, None when they say nothing of it."""
-    from tokenmill.pretokenizers import PreTokenizer
-
-    name, digits, pattern = options["pretokenizer"], options["split_digits"], options["pattern"]
-    if name is None and digits is None and pattern is None:
-        return None
-    return PreTokenizer(name or ("gpt2" if pattern is None else "regex"), None if digits is None else int(digits), pattern)
-
-
-def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:
-    """What to read, from the options of the command line."""
-    from pipeline.accounting import MaxRejects
-    from pipeline.planning import Corpus, split_bytes_of
-    from transforms.splits import ReadOptions
-
-    read = ReadOptions(**{name: options[name] for name in ("text_column", "id_column", "document", "invalid_utf8")})
-    most, size = MaxRejects.parse(options["max_rejects"]), split_bytes_of(options["split_mb"])
-    return Corpus(inputs, format=options["format"], read=read, limit=options["limit"], split_bytes=size, max_rejects=most)
-
-
-def make_run(beam_args: tuple[str, ...], options: dict[str, Any]) -> Execution:
-    """How to run, from the options of the command line."""
-    from pipeline.forked import ForkedWorkers
-    from pipeline.planning import Execution
-    from pipeline.progress import reporter
-
-    report = reporter(options["log_format"], options["quiet"])
-    return Execution(report, workers=options["workers"], beam_args=beam_args, ready=ForkedWorkers())
 
 
 def say(text: str, options: dict[str, Any]) -> None:

@@ -1,13 +1,20 @@
-"""Options that several commands share, as decorators."""
+"""Options that several commands share, and what is made of them: a corpus, a pre-tokenizer, how to run.
+
+As in `cli.py`, nothing heavy is imported before a command runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tokenmill.names import DIGIT_GROUPS, PRETOKENIZERS
+
+if TYPE_CHECKING:
+    from pipeline.planning import Corpus, Execution
+    from tokenmill.pretokenizers import PreTokenizer
 
 Command = Callable[..., Any]
 
@@ -87,3 +94,34 @@ RUN_OPTIONS = add_options(
 )
 
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace what the folder holds.")
+
+
+def choose_pretokenizer(options: dict[str, Any]) -> PreTokenizer | None:
+    """The pre-tokenizer that the options ask for, None when they say nothing of it."""
+    from tokenmill.pretokenizers import PreTokenizer
+
+    name, digits, pattern = options["pretokenizer"], options["split_digits"], options["pattern"]
+    if name is None and digits is None and pattern is None:
+        return None
+    return PreTokenizer(name or ("gpt2" if pattern is None else "regex"), None if digits is None else int(digits), pattern)
+
+
+def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:
+    """What to read, from the options of the command line."""
+    from pipeline.accounting import MaxRejects
+    from pipeline.planning import Corpus, split_bytes_of
+    from transforms.splits import ReadOptions
+
+    read = ReadOptions(**{name: options[name] for name in ("text_column", "id_column", "document", "invalid_utf8")})
+    most, size = MaxRejects.parse(options["max_rejects"]), split_bytes_of(options["split_mb"])
+    return Corpus(inputs, format=options["format"], read=read, limit=options["limit"], split_bytes=size, max_rejects=most)
+
+
+def make_run(beam_args: tuple[str, ...], options: dict[str, Any]) -> Execution:
+    """How to run, from the options of the command line."""
+    from pipeline.forked import ForkedWorkers
+    from pipeline.planning import Execution
+    from pipeline.progress import reporter
+
+    report = reporter(options["log_format"], options["quiet"])
+    return Execution(report, workers=options["workers"], beam_args=beam_args, ready=ForkedWorkers())

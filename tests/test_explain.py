@@ -16,7 +16,7 @@ from tests.by_hand import estimate, make_tokenizer
 from tests.strategies import counted_words, nasty_texts, rule_sets
 from tests.training import counts_table, few_cases, train
 from tokenmill import reference, reference_words
-from tokenmill.alphabets import CharacterAlphabet
+from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet, visible_bytes
 from tokenmill.errors import InvalidTextError, NothingToTrainOnError, TokenmillError, UsageError, VocabularySizeError
 from tokenmill.explain import training
 from tokenmill.explain.encoding import explain_text, place_words
@@ -200,6 +200,15 @@ def test_unknown_characters_are_named() -> None:
     replaced = explain_text(make_tokenizer("ab", [("a", "b")], unk="<unk>"), "abé")
     assert (replaced.tokens, replaced.ids, replaced.decoded) == (("ab", "<unk>"), (3, 0), "ab<unk>")
     assert [one.becomes for one in replaced.unknown] == ["<unk>"]
+
+
+def test_a_word_that_is_a_token_is_taken_whole_where_merges_are_ignored() -> None:
+    vocab = {token: place for place, token in enumerate([*sorted(visible_bytes()), "bc", "abc"])}
+    model = BpeModel("byte-bpe", ByteAlphabet(), vocab, (("b", "c"),), ignore_merges=True)
+    tokenizer = Tokenizer(model, pretokenizer=PreTokenizer("gpt2"))
+    explained = explain_text(tokenizer, "abc,bc")
+    assert [(word.tokens, len(word.merges)) for word in explained.words] == [(("abc",), 0), ((",",), 0), (("bc",), 1)]
+    assert list(explained.ids) == tokenizer.encode("abc,bc")
 
 
 def test_text_never_makes_a_special_token() -> None:

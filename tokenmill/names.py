@@ -13,3 +13,6 @@ PRETOKENIZERS: tuple[str, ...] = get_args(PretokenizerName)
 DigitGroup = Literal[1, 3]
 #: What `--split-digits` takes.
 DIGIT_GROUPS: tuple[int, ...] = get_args(DigitGroup)
+
+#: What `tokenmill convert --to` takes, and `Tokenizer.to_format`.
+TOKENIZER_FORMATS = ("native", "huggingface", "tiktoken", "gpt2", "two-key")

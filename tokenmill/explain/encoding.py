@@ -173,11 +173,13 @@ def is_certain(character: str) -> bool:
 def _explain_word(tokenizer: Tokenizer, ranks: Mapping[Pair, int], text: str, word: str, start: int) -> WordExplanation:
     symbols = split_word(word, tokenizer.model.name, tokenizer.pretokenizer.marks_spaces)
     merges = tuple(apply_merges(symbols, ranks))
-    last = merges[-1].symbols if merges else tuple(symbols)
+    last, whole = merges[-1].symbols if merges else tuple(symbols), "".join(symbols)
+    if tokenizer.model.ignore_merges and last != (whole,) and is_known(tokenizer, whole):
+        merges, last = (), (whole,)
     found = [_look_up(tokenizer, symbol) for symbol in last]
     first_byte, end = len(text[:start].encode()), start + len(word)
     return WordExplanation(
-        word="".join(symbols),
+        word=whole,
         characters=(start, end),
         bytes=(first_byte, first_byte + len(text[start:end].encode())),
         symbols=tuple(symbols),
