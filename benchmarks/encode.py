@@ -68,8 +68,10 @@ def measure_peer(settings: Settings, name: str, corpus: str, vocabulary: Path, c
     if peer.distribution == "tokenmill":
         python = settings.our_python
     options = ["--peer", name, "--corpus", str(corpus_file(settings, corpus)), "--vocabulary", str(vocabulary)]
-    options += ["--slice-mb", str(min(SLICE_MEGABYTES, 1.0 if settings.quick else SLICE_MEGABYTES))]
-    return run_measurement(settings, python, ["encode", *options, "--cores", str(cores), *["--slice-only"] * peer.slow])
+    options += ["--cores", str(cores), "--slice-mb", str(1.0 if settings.quick else SLICE_MEGABYTES)]
+    if peer.slow:
+        options.append("--slice-only")
+    return run_measurement(settings, python, ["encode", *options])
 
 
 def run_measurement(settings: Settings, python: Path, options: list[str]) -> dict[str, Any]:

@@ -38,9 +38,10 @@ the first row.
 _TRAINING = """## Training
 
 From documents in memory to a byte-level BPE vocabulary under GPT-2's pattern, 256 bytes included in the size; counting words is
-part of it. The better of two runs, slow trainers once and at one size. The last column holds the vocabulary against
-tokenmill's: *same* is the same tokens in the same order. Where ties between equally frequent pairs are broken differently,
-vocabularies drift apart; then it says from which rank on, and how many of tokenmill's tokens the other has too.
+part of it. The better of two runs at 32,000, one run at the other sizes; slow trainers once, at 32,000 alone. The last column
+holds the vocabulary against tokenmill's: *same* is the same tokens in the same order. Where ties between equally frequent pairs
+are broken differently, vocabularies drift apart; then it says from which rank on, and how many of tokenmill's tokens the other
+has too.
 """
 
 

@@ -13,6 +13,7 @@ from pipeline.outputs import OutputFolder
 from pipeline.planning import Corpus, Execution, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
 from pipeline.texts import read_rows
+from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
 from transforms.splits import ReadOptions
@@ -55,7 +56,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
     section = config.train
     return TrainingOptions(
         model=section.model,
-        pretokenizer=section.pretokenizer,
+        pretokenizer=PreTokenizer(section.pretokenizer, section.split_digits, section.pattern),
         vocab_size=section.vocab_size,
         merges=section.merges,
         ties=section.ties,

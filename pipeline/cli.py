@@ -1,118 +1,29 @@
-"""The command line. Options and texts only; what is done stands in `driver.py`, what is printed at the end in `summary.py`.
+"""The command line. Options and texts only; those that commands share stand in `options.py`, what is done in `driver.py`, what is
+printed at the end in `summary.py`.
 
 Nothing heavy is imported before a command runs: `tokenmill --help` must come at once.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
-from pipeline.console import INTERRUPTED, end_at_once, fail, leave, prepare_process, split_beam_args, until_pipe_closes
+from pipeline.commands import Commands
+from pipeline.console import end_at_once, until_pipe_closes
+from pipeline.options import (
+    CORPUS_OPTIONS,
+    INPUTS,
+    OVERWRITE,
+    PRETOKENIZER_OPTIONS,
+    RUN_OPTIONS,
+    choose_pretokenizer,
+    make_corpus,
+    make_run,
+)
 from tokenmill import __version__
-from tokenmill.errors import TokenmillError
-
-if TYPE_CHECKING:
-    from pipeline.planning import Corpus, Execution
-
-Command = Callable[..., Any]
-
-
-class Commands(click.Group):
-    """The group of commands: hands Beam its words, and turns every error into one line and an exit code."""
-
-    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        words, beam_args = split_beam_args(list(sys.argv[1:] if args is None else args))
-        prepare_process()
-        run = super().main
-        try:
-            result = run(words, *rest, standalone_mode=False, obj=beam_args, **extra)
-        except click.ClickException as error:
-            fail(error.format_message() + hint_at_help(error), 2)
-        except TokenmillError as error:
-            fail(str(error), error.exit_code)
-        except (KeyboardInterrupt, click.Abort):
-            fail("interrupted; what was not finished is not published; run the same command again", INTERRUPTED)
-        except OSError as error:
-            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
-        except Exception as error:
-            if os.environ.get("TOKENMILL_DEBUG"):
-                raise
-            fail(f"unexpected {type(error).__name__}: {error}; set TOKENMILL_DEBUG=1 for the traceback, and report it", 1)
-        return leave(result if isinstance(result, int) else 0) if standalone_mode else result
-
-
-def hint_at_help(error: click.ClickException) -> str:
-    """Where to read on, for an error in the words of a command."""
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    return f" (see {context.command_path} --help)" if context else ""
-
-
-def add_options(*options: Command) -> Command:
-    """Several click options as one decorator."""
-
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-
-CORPUS_OPTIONS = add_options(
-    click.option(
-        "--format",
-        type=click.Choice(["auto", "text", "jsonl", "parquet", "arrow"]),
-        default="auto",
-        show_default=True,
-        help="What the files hold; auto goes by their names (.jsonl.gz, .parquet, ...).",
-    ),
-    click.option("--text-column", default="text", show_default=True, help="Column or JSON key that holds the text."),
-    click.option("--id-column", help="Column or JSON key that holds document ids; without it a document is called FILE:ROW."),
-    click.option(
-        "--document",
-        type=click.Choice(["line", "file"]),
-        default="line",
-        show_default=True,
-        help="What a document is in text files (for stdlib: the file).",
-    ),
-    click.option("--limit", type=click.IntRange(min=1), help="Take the first N documents, in corpus order."),
-    click.option(
-        "--invalid-utf8",
-        type=click.Choice(["error", "replace", "reject"]),
-        default="reject",
-        show_default=True,
-        help="Bytes that are not UTF-8, and lone surrogates: end the run, put U+FFFD, or set the document aside.",
-    ),
-    click.option("--max-rejects", metavar="N|P%", help="End without a result when more records than this are set aside."),
-)
-
-RUN_OPTIONS = add_options(
-    click.option(
-        "--split-mb",
-        type=click.FloatRange(min=0, min_open=True),
-        default=32,
-        show_default=True,
-        help="Size of a unit of work, and so of a shard's input.",
-    ),
-    click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; by default as many as pay."),
-    click.option("--quiet", is_flag=True, help="No progress, no summary."),
-    click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="json gives one object a line on standard error, for programs that watch.",
-    ),
-)
-
-OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace what the folder holds.")
+from tokenmill.names import PRETOKENIZERS, TOKENIZER_FORMATS
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -138,16 +49,12 @@ def main() -> None:
 @main.command()
 @INPUTS
 @click.option("--output", required=True, metavar="DIR", help="Folder for the word counts.")
-@click.option(
-    "--pretokenizer", default="gpt2", show_default=True, help="How text is cut into words: gpt2, wordpunct, whitespace, none."
-)
+@PRETOKENIZER_OPTIONS
 @OVERWRITE
 @CORPUS_OPTIONS
 @RUN_OPTIONS
 @click.pass_obj
-def count(
-    beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, pretokenizer: str, overwrite: bool, **options: Any
-) -> None:
+def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, overwrite: bool, **options: Any) -> None:
     """Count the words of a corpus.
 
     Counts are what training needs: count once, then train any model and size from them, without reading the corpus again.
@@ -158,6 +65,7 @@ def count(
     """
     from pipeline import driver, summary
 
+    pretokenizer = choose_pretokenizer(options) or "gpt2"
     manifest = driver.count_corpus(
         make_corpus(inputs, options), pretokenizer, output, make_run(beam_args, options), overwrite=overwrite
     )
@@ -174,9 +82,7 @@ def count(
     show_default=True,
     help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen.",
 )
-@click.option(
-    "--pretokenizer", help="How text is cut into words: gpt2, wordpunct, whitespace, none [default: gpt2, or that of the counts]."
-)
+@PRETOKENIZER_OPTIONS
 @click.option("--vocab-size", type=int, metavar="N", help="Stop at N tokens: special tokens, alphabet and merges.")
 @click.option("--merges", type=int, metavar="N", help="Stop at N merge rules.")
 @click.option(
@@ -217,7 +123,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
     from tokenmill.trainers import TrainingOptions
 
     counts = counts_folder.find_counts(inputs)
-    asked = options["pretokenizer"]
+    asked = choose_pretokenizer(options)
     training = TrainingOptions(
         model=options["model"],
         pretokenizer=(asked or "gpt2") if counts is None else counts_folder.check_pretokenizer(counts, asked),
@@ -299,6 +205,30 @@ def decode(tokenizer: str | None, doc: str | None, ids: tuple[str, ...]) -> None
 
 
 @main.command()
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@click.option("--to", "format", required=True, type=click.Choice(TOKENIZER_FORMATS), help="The format to write.")
+@click.option("--pretokenizer", type=click.Choice(PRETOKENIZERS), help="Of a tiktoken rank file that is not a published one.")
+@click.option("--special", multiple=True, metavar="TOKEN=ID", help="Of such a file: a special token and its id.")
+@click.option("--overwrite", is_flag=True, help="Replace what is there.")
+def convert(source: str, target: str, format: str, pretokenizer: str | None, special: tuple[str, ...], overwrite: bool) -> None:
+    """Bring a tokenizer from one format into another, with the same ids.
+
+    SRC is a tokenizer.json (of tokenmill or Hugging Face), a tiktoken rank file, or a folder with vocab.json and merges.txt; what
+    it holds tells which. DST is a file, with --to gpt2 a folder. What cannot be carried over exactly is refused with the reason.
+
+    \b
+    tokenmill convert o200k_base.tiktoken tokenizer.json --to native
+    tokenmill convert tokenizer.json hf/tokenizer.json --to huggingface
+    """
+    from pipeline import convert as converter
+
+    converter.convert_tokenizer(
+        source, target, format, pretokenizer=pretokenizer, special=converter.parse_specials(special), overwrite=overwrite
+    )
+
+
+@main.command()
 @click.argument("config", metavar="CONFIG.yaml")
 @click.option("--overwrite", is_flag=True, help="Replace what the output folder holds.")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
@@ -314,32 +244,38 @@ def build(beam_args: tuple[str, ...], config: str, overwrite: bool, **options: A
     say(builder.build_dataset(config, reporter(options["log_format"], options["quiet"]), beam_args, overwrite=overwrite), options)
 
 
+@main.command()
+@click.option("--tokenizer", metavar="FILE", help="Explain texts under this tokenizer.json.")
+@click.option(
+    "--train", "training", is_flag=True, help="Explain how rules are learned from words, or from texts on standard input."
+)
+@click.option("--model", type=click.Choice(["char-bpe", "byte-bpe"]), help="Of training [default: char-bpe].")
+@PRETOKENIZER_OPTIONS
+@click.option("--vocab-size", type=int, metavar="N", help="Train to N tokens: alphabet and merges.")
+@click.option("--merges", type=int, metavar="N", help="Train N merge rules [default: 10].")
+@click.option("--ties", type=click.Choice(["smallest", "first-seen"]), help="Of training, as in train [default: smallest].")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the same content.")
+@click.argument("texts", nargs=-1, metavar="[TEXT...|WORD:COUNT...]")
+def explain(tokenizer: str | None, texts: tuple[str, ...], **options: Any) -> None:
+    """Show step by step how a text becomes tokens, or how merge rules are learned from a few words.
+
+    For learning: plain algorithms, and 2,000 characters at most. Words given with counts are not cut any further.
+
+    \b
+    tokenmill explain --tokenizer tokenizer.json 'Hello, world!'
+    tokenmill explain --train low:5 lower:2 newest:6 widest:3 --vocab-size 13 --ties first-seen
+    """
+    from pipeline import explain as handler
+
+    with until_pipe_closes():
+        handler.explain(tokenizer, texts, choose_pretokenizer(options), **options)
+
+
 def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:
     """Options that say how to read a corpus mean nothing for word counts: better told than passed over."""
     for name in ("limit", "id_column", "max_rejects"):
         if options[name] is not None:
             raise click.UsageError(f"--{name.replace('_', '-')} is for a corpus, {counts} holds word counts; leave it out")
-
-
-def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:
-    """What to read, from the options of the command line."""
-    from pipeline.accounting import MaxRejects
-    from pipeline.planning import Corpus, split_bytes_of
-    from transforms.splits import ReadOptions
-
-    read = ReadOptions(**{name: options[name] for name in ("text_column", "id_column", "document", "invalid_utf8")})
-    most, size = MaxRejects.parse(options["max_rejects"]), split_bytes_of(options["split_mb"])
-    return Corpus(inputs, format=options["format"], read=read, limit=options["limit"], split_bytes=size, max_rejects=most)
-
-
-def make_run(beam_args: tuple[str, ...], options: dict[str, Any]) -> Execution:
-    """How to run, from the options of the command line."""
-    from pipeline.forked import ForkedWorkers
-    from pipeline.planning import Execution
-    from pipeline.progress import reporter
-
-    report = reporter(options["log_format"], options["quiet"])
-    return Execution(report, workers=options["workers"], beam_args=beam_args, ready=ForkedWorkers())
 
 
 def say(text: str, options: dict[str, Any]) -> None:

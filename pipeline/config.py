@@ -20,6 +20,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from yaml.nodes import MappingNode
 
 from tokenmill.errors import ConfigError
+from tokenmill.names import DigitGroup, PretokenizerName
 
 
 def _to_list(value: Any) -> Any:
@@ -52,7 +53,9 @@ class TrainSection(Section):
     """Which tokenizer to train. Exactly one of `vocab_size` and `merges` says how large it gets."""
 
     model: Literal["char-bpe", "byte-bpe"]
-    pretokenizer: Literal["gpt2", "wordpunct", "whitespace", "none"]
+    pretokenizer: PretokenizerName
+    split_digits: DigitGroup | None = None
+    pattern: str | None = None
     vocab_size: int | None = Field(default=None, ge=1)
     merges: int | None = Field(default=None, ge=0)
     ties: Literal["smallest", "first-seen"] = "smallest"

@@ -5,6 +5,7 @@ Counts made elsewhere are taken too: a Parquet file, or a folder of them, with t
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipeline.outputs import OutputFolder
 from tokenmill import __version__, schemas
-from tokenmill.data import UNICODE_VERSION
 from tokenmill.errors import UnreadableFileError, UsageError
+from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
 from transforms.journal import list_files
 from transforms.write import OutputFile
@@ -26,14 +27,14 @@ _PRETOKENIZER = b"tokenmill.pretokenizer"
 
 
 def write_counts(
-    folder: OutputFolder, pretokenizer: str, files: list[dict[str, Any]], totals: dict[str, int], words: int
+    folder: OutputFolder, pretokenizer: PreTokenizer, files: list[dict[str, Any]], totals: dict[str, int], words: int
 ) -> dict[str, Any]:
     """Gather the partitions of a count job, sort them, and publish the folder; returns its manifest."""
     counts = sort_counts(pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *_read_partitions(folder)]))
     header = {
         "normalizer": "identity",
-        "pretokenizer": pretokenizer,
-        "unicode": UNICODE_VERSION,
+        "pretokenizer": pretokenizer.spec,
+        "unicode": pretokenizer.unicode_version,
         "input_fingerprint": fingerprint_inputs(files),
     }
     part = _write_part(folder, counts, header)
@@ -64,23 +65,24 @@ def find_counts(inputs: tuple[str, ...]) -> str | None:
     return inputs[0] if parts and {"word", "count"} <= set(_open_parquet(parts[0]).schema_arrow.names) else None
 
 
-def read_pretokenizer(path: str) -> str | None:
+def read_pretokenizer(path: str) -> PreTokenizer | None:
     """The pre-tokenizer that word counts were made with, None where their footer does not say."""
     metadata = _open_parquet(_list_parts(path)[0]).schema_arrow.metadata or {}
-    name = metadata.get(_PRETOKENIZER)
-    return None if name is None else name.decode()
+    spec = metadata.get(_PRETOKENIZER, b"").decode()
+    return PreTokenizer.of(json.loads(spec) if spec.startswith("{") else spec) if spec else None
 
 
-def check_pretokenizer(path: str, asked: str | None) -> str:
+def check_pretokenizer(path: str, asked: PreTokenizer | None) -> PreTokenizer:
     """The pre-tokenizer to train with on word counts: theirs. Another one is refused, none at all too."""
     recorded = read_pretokenizer(path)
     if recorded is None and asked is None:
         raise UsageError(f"{path} does not say which pre-tokenizer made its words; give --pretokenizer")
     if recorded is not None and asked is not None and asked != recorded:
         raise UsageError(
-            f"{path} was counted with pre-tokenizer {recorded!r}, not {asked!r}; leave --pretokenizer out, or count again"
+            f"{path} was counted with pre-tokenizer {recorded}, not {asked}; leave --pretokenizer and its options out, "
+            "or count again"
         )
-    return recorded or asked or ""
+    return recorded or asked  # type: ignore[return-value]
 
 
 def read_counts(path: str) -> pa.Table:
@@ -122,12 +124,12 @@ def _read_partitions(folder: OutputFolder) -> list[pa.Table]:
     return tables
 
 
-def _write_part(folder: OutputFolder, counts: pa.Table, header: dict[str, str]) -> dict[str, Any]:
+def _write_part(folder: OutputFolder, counts: pa.Table, header: dict[str, Any]) -> dict[str, Any]:
     name = schemas.shard_name(0, 1)
     output = OutputFile(FileSystems.join(folder.shards, name))
     metadata = {
         "tokenmill.version": str(schemas.WORD_COUNTS_VERSION),
-        **{f"tokenmill.{key}": value for key, value in header.items()},
+        **{f"tokenmill.{key}": value if isinstance(value, str) else json.dumps(value) for key, value in header.items()},
     }
     schema = schemas.WORD_COUNTS.with_metadata(metadata)
     with output, pq.ParquetWriter(output, schema, compression="zstd", use_dictionary=False, write_statistics=["count"]) as writer:

@@ -53,10 +53,16 @@ Records = dict[int, dict[str, Any]]
 
 
 def count_corpus(
-    corpus: Corpus, pretokenizer: str, output: str, run: Execution, *, overwrite: bool = False, plan: Plan | None = None
+    corpus: Corpus,
+    pretokenizer: PreTokenizer | str,
+    output: str,
+    run: Execution,
+    *,
+    overwrite: bool = False,
+    plan: Plan | None = None,
 ) -> dict[str, Any]:
     """`tokenmill count`: word counts in the folder `output`; returns its manifest. `plan`: that of the corpus, if made."""
-    PreTokenizer(pretokenizer)
+    pretokenizer = PreTokenizer.of(pretokenizer)
     with _open_run(corpus, output, run, overwrite=overwrite, plan=plan) as (folder, plan):
         fork_workers(plan, run, lambda: warm_up_counting(pretokenizer))
         options = CountOptions(corpus.read, pretokenizer, folder.journal, folder.partitions, folder.rejects)
@@ -73,7 +79,7 @@ def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execu
     longest = pc.max(pc.binary_length(counts["word"])).as_py() or 0
     with run.reporter.stage("merges", _count_merges(options), unit="merges") as stage:
         if longest > LONG_WORD_BYTES:
-            stage.message(f"warning: the longest word has {longest:,} bytes; does {options.pretokenizer!r} suit this text?")
+            stage.message(f"warning: the longest word has {longest:,} bytes; does {options.pretokenizer} suit this text?")
 
         def show(made: int, latest: list[tuple[str, str, int]]) -> None:
             stage.update(made, latest=latest[-3:])

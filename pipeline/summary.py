@@ -7,6 +7,7 @@ from typing import Any
 
 from pipeline.progress import count_things, show_printable
 from tokenmill.merge_loop import MergeRules
+from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 _SHOWN_RULES = 8
@@ -30,7 +31,7 @@ def describe_reading(manifest: Mapping[str, Any], output: str | None) -> str:
 
 def describe_counts(manifest: Mapping[str, Any], output: str) -> str:
     """After `count`."""
-    totals, pretokenizer = manifest["totals"], manifest["pretokenizer"]
+    totals, pretokenizer = manifest["totals"], PreTokenizer.of(manifest["pretokenizer"])
     return (
         describe_reading(manifest, output)
         + f"counted  {totals['words']:,} words, {totals['distinct_words']:,} distinct (pre-tokenizer {pretokenizer})\n"

@@ -11,15 +11,20 @@ from hypothesis import strategies as st
 
 from tokenmill.data import load_class_table
 from tokenmill.kernels import scan_classes as bits
+from tokenmill.names import PRETOKENIZERS
 
 #: Texts that scanners get wrong: contractions, whitespace of all kinds, marks, scripts without spaces, digits, four-byte letters.
 NASTY_FRAGMENTS = (
     *("a", "B", "word", "longerword", "don't", "'s", "'re", "'ll", "'S", "’", "'", "''", "_", "a_b", "x'y'z"),
+    *("'vE", "'Re", "camelCase", "HTTPServer", "ABC", "'ſ", "'LL", "it'select", "a's's", ".\n", ";\n//", "/", "\n\n  ", "  \n"),
     *(" ", " ", "  ", "   ", "\n", "\r\n", "\t", "\x0b", "\x85", "\xa0", "\u3000", "\u2028", "\x1c", "\x1f", "\u200b", "\x00"),
-    *("0", "42", "٣٤", "²", "Ⅳ", "½", "१२", "𝟘"),
-    *("é", "e\u0301", "ß", "ǅ", "नमस्ते", "ที่", "你好", "。", "かな", "한글", "жизнь", "𝔘", "𐐀", "ʼ", "ª"),
-    *(".", ",", "--", "...", "(", "!?", "$", "€", "^", "😀", "👩\u200d💻", "\ufffd", "\U0010ffff", "\ue000"),
+    *("0", "42", "1234567", "٣٤", "²", "Ⅳ", "½", "१२", "𝟘"),
+    *("é", "e\u0301", "ß", "ǅ", "नमस्ते", "ที่", "你好", "。", "かな", "한글", "жизнь", "𝔘", "𐐀", "ʼ", "ª", "文AB", "文Ab", "É"),
+    *(".", ",", "--", "...", "(", "!?", "$", "€", "^", "😀", "👩\u200d💻", "❤\ufe0f", "\ufffd", "\U0010ffff", "\ue000"),
 )
+
+#: The pre-tokenizers that need nothing but their name.
+NAMED_PRETOKENIZERS = [name for name in PRETOKENIZERS if name != "regex"]
 
 #: Bytes that are no UTF-8: stray and truncated forms, overlong forms, surrogates, code points above 10FFFF.
 BAD_BYTES = (
@@ -40,7 +45,12 @@ BAD_BYTES = (
 def classes_agree(character: str) -> bool:
     """Whether `regex` and `re`, whose Unicode tables are of other versions, see a character as the project's table does."""
     found = int(load_class_table()[ord(character)])
-    seen = ((r"\p{L}", bits.LETTER), (r"\p{N}", bits.NUMBER), (r"\s", bits.WHITESPACE))
+    seen = (
+        *((r"\p{L}", bits.LETTER), (r"\p{N}", bits.NUMBER), (r"\s", bits.WHITESPACE), (r"\p{M}", bits.MARK)),
+        *((r"[\p{Lu}\p{Lt}]", bits.UPPER), (r"\p{Ll}", bits.LOWER), (r"[\p{Lm}\p{Lo}]", bits.OTHER_LETTER)),
+        *((r"\p{Nd}", bits.DECIMAL), (r"\p{P}", bits.PUNCTUATION)),
+        (r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]", bits.UNICODE_WORD),
+    )
     return all(bool(regex.match(pattern, character)) == bool(found & bit) for pattern, bit in seen) and (
         bool(re.match(r"\w", character)) == bool(found & bits.RE_WORD)
     )
@@ -62,7 +72,8 @@ def ascii_texts(*, max_fragments: int = 60) -> st.SearchStrategy[str]:
 def nasty_bytes(*, max_fragments: int = 40) -> st.SearchStrategy[bytes]:
     """Nasty texts in UTF-8 with invalid bytes among them."""
     fragments = [fragment.encode() for fragment in NASTY_FRAGMENTS] + list(BAD_BYTES) * 2
-    return st.lists(st.one_of(st.sampled_from(fragments), st.binary(max_size=4)), max_size=max_fragments).map(b"".join)
+    parts = st.lists(st.one_of(st.sampled_from(fragments), st.binary(max_size=4)), max_size=max_fragments)
+    return parts.map(b"".join).filter(lambda text: all(map(classes_agree, text.decode("utf-8", "ignore"))))
 
 
 def line_files() -> st.SearchStrategy[bytes]:

@@ -123,9 +123,11 @@ def test_usage_errors(trained: Path, tmp_path: Path) -> None:
     check_error(call("count"), 2, "Missing argument 'INPUT...'", "count --help")
     check_error(call("cuont"), 2, "No such command 'cuont'")
     check_error(call("count", corpus), 2, "Missing option '--output'")
-    check_error(
-        call("count", corpus, "--output", output, "--pretokenizer", "gpt3"), 2, "unknown pre-tokenizer 'gpt3'", "wordpunct"
-    )
+    check_error(call("count", corpus, "--output", output, "--pretokenizer", "gpt3"), 2, "'gpt3' is not one of", "'wordpunct'")
+    check_error(call("count", corpus, "--output", output, "--pattern", "a("), 2, "pattern 'a('", "missing )")
+    check_error(call("count", corpus, "--output", output, "--pretokenizer", "regex"), 2, "needs a pattern")
+    check_error(call("count", corpus, "--output", output, "--pretokenizer", "gpt2", "--pattern", "a"), 2, "takes no pattern")
+    check_error(call("count", corpus, "--output", output, "--split-digits", "2"), 2, "'2' is not one of '1', '3'")
     check_error(call("count", corpus, "--output", output, "--text-column", "body"), 2, "'body'", "id", "text")
     check_error(call("train", corpus, "--output", output), 2, "give either a vocabulary size or a number of merges")
     check_error(call("train", corpus, "--output", output, "--merges", "1", "--vocab-size", "9"), 2, "give either")
@@ -135,7 +137,9 @@ def test_usage_errors(trained: Path, tmp_path: Path) -> None:
     )
     check_error(call("count", corpus, "--output", trained / "counts"), 2, "--overwrite")
     check_error(
-        call("train", trained / "counts", "--pretokenizer", "wordpunct", "--merges", "1", "--output", output), 2, "'gpt2'"
+        call("train", trained / "counts", "--pretokenizer", "wordpunct", "--merges", "1", "--output", output),
+        2,
+        "pre-tokenizer gpt2",
     )
     check_error(
         call("encode", corpus, "--tokenizer", trained / "tokenizer.json", "--pretokenizer", "none", "--output", output),
@@ -204,6 +208,28 @@ def test_counts_made_elsewhere(tmp_path: Path) -> None:
     check_error(
         call("train", tmp_path / "counts.parquet", "--merges", "3", "--output", tmp_path / "c.json"), 2, "give --pretokenizer"
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "spec"),
+    [
+        (["--pretokenizer", "cl100k", "--split-digits", "3"], {"name": "cl100k", "split_digits": 3}),
+        (["--pattern", r"\p{L}+|\d"], {"name": "regex", "pattern": r"\p{L}+|\d"}),
+        (["--split-digits", "1"], {"name": "gpt2", "split_digits": 1}),
+    ],
+)
+def test_options_of_pretokenizers_stay_with_the_counts(trained: Path, tmp_path: Path, options: list[str], spec: object) -> None:
+    counts, tokenizer = tmp_path / "counts", tmp_path / "t.json"
+    assert call("count", trained / "corpus.jsonl", *options, "--output", counts).exit_code == 0
+    assert json.loads((counts / "manifest.json").read_text())["pretokenizer"] == spec
+    assert call("train", counts, "--merges", "9", "--output", tokenizer).exit_code == 0
+    assert call("train", counts, *options, "--merges", "9", "--output", tmp_path / "same.json").exit_code == 0
+    assert call("train", trained / "corpus.jsonl", *options, "--merges", "9", "--output", tmp_path / "direct.json").exit_code == 0
+    assert json.loads(tokenizer.read_text())["pretokenizer"] == spec
+    assert tokenizer.read_bytes() == (tmp_path / "same.json").read_bytes() == (tmp_path / "direct.json").read_bytes()
+    check_error(call("train", counts, "--pretokenizer", "gpt2", "--merges", "9", "--output", tokenizer), 2, "not gpt2")
+    words = ("encode", trained / "corpus.jsonl", "--tokenizer", tokenizer, "--output", tmp_path / "tokens")
+    assert call(*words, "--quiet").exit_code == 0
 
 
 CONFIG = """

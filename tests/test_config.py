@@ -40,6 +40,8 @@ def test_defaults_are_those_of_the_command_line() -> None:
         "train": {
             "model": "byte-bpe",
             "pretokenizer": "gpt2",
+            "split_digits": None,
+            "pattern": None,
             "vocab_size": 300,
             "merges": None,
             "ties": "smallest",

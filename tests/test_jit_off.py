@@ -16,12 +16,13 @@ import hashlib, json
 import numpy as np
 import pyarrow as pa
 from numba import config
+from tests.strategies import NAMED_PRETOKENIZERS
 from tests.training import count_texts, train
 from tokenmill.kernels import fingerprint
 
 texts = ["low low lower lowest", "don't 你好 你好 😀", "", "a" * 100 + " " + "ab" * 40, "naïve\\xa0café  12\\r\\n"] * 2
 found = []
-for pretokenizer in ("none", "whitespace", "wordpunct", "gpt2"):
+for pretokenizer in NAMED_PRETOKENIZERS:
     for model in ("byte-bpe", "char-bpe"):
         for ties in ("smallest", "first-seen"):
             tokenizer = train(texts, model=model, pretokenizer=pretokenizer, merges=25, ties=ties, special_tokens=("<s>", "lo"))

@@ -14,6 +14,7 @@ from tests.training import WRITE_GOLDEN, few_cases, train
 from tokenmill.errors import TokenizerFileError
 from tokenmill.formats import native
 from tokenmill.models import MAX_ID
+from tokenmill.names import PRETOKENIZERS
 from tokenmill.reference import visible_bytes
 from tokenmill.tokenizer import Tokenizer
 
@@ -140,7 +141,7 @@ def test_what_is_no_tokenizer_file(content: bytes, message: str) -> None:
         ({"format": "other"}, "format: 'other' is not 'tokenmill'"),
         ({"version": 2}, "version: 2 is not known here (1); update tokenmill"),
         ({"model": "lstm"}, "model: model 'lstm' is not known; choose one of byte-bpe, char-bpe"),
-        ({"pretokenizer": "knife"}, "pretokenizer: unknown pre-tokenizer 'knife'; known are: none, whitespace, wordpunct, gpt2"),
+        ({"pretokenizer": "knife"}, f"pretokenizer: unknown pre-tokenizer 'knife'; known are: {', '.join(PRETOKENIZERS)}"),
         ({"normalizer": "loud"}, "normalizer: unknown normalizer 'loud'; known are: identity"),
         ({"special_tokens": ["a", ""]}, 'special_tokens[1]: "" is no token'),
         ({"special_tokens": [5]}, "special_tokens[0]: 5 is no token"),

@@ -143,8 +143,8 @@ def gpt2(gpt2_ranks: dict[bytes, int]) -> Tokenizer:
 @pytest.fixture(scope="module")
 def gpt2_peer(gpt2_ranks: dict[bytes, int]) -> Any:
     tiktoken = pytest.importorskip("tiktoken")
-    specials = {"<|endoftext|>": 50256}
-    return tiktoken.Encoding("gpt2", pat_str=reference_words.GPT2_PATTERN, mergeable_ranks=gpt2_ranks, special_tokens=specials)
+    specials, pattern = {"<|endoftext|>": 50256}, reference_words.PATTERNS["gpt2"]
+    return tiktoken.Encoding("gpt2", pat_str=pattern, mergeable_ranks=gpt2_ranks, special_tokens=specials)
 
 
 def test_gpt2_by_hand(gpt2: Tokenizer) -> None:

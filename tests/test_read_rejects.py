@@ -163,7 +163,7 @@ def test_a_fault_of_ours_leaves_no_rejects(tmp_path: Path, tokenizer: Tokenizer,
 
 def count_options(folder: Path) -> CountOptions:
     names = ("journal", "partitions", "rejects")
-    return CountOptions(ReadOptions(), "gpt2", *(str(folder / "out" / name) for name in names))
+    return CountOptions(ReadOptions(), PreTokenizer("gpt2"), *(str(folder / "out" / name) for name in names))
 
 
 def test_counting_writes_rejects_before_its_record(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import unicodedata
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.strategies import ascii_texts, classes_agree, nasty_bytes, nasty_texts
+from tests.scanning import arrays, check_words, expected_words, scanned, words_of
+from tests.strategies import NAMED_PRETOKENIZERS, NASTY_FRAGMENTS, ascii_texts, classes_agree, nasty_bytes, nasty_texts
 from tokenmill import normalizers, pretokenizers, reference_words
 from tokenmill.data import load_class_table
 from tokenmill.errors import InvalidTextError, UsageError
 from tokenmill.kernels import intrinsics, scan
-from tokenmill.pretokenizers import Block, PreTokenizer
+from tokenmill.names import PRETOKENIZERS
+from tokenmill.pretokenizers import PreTokenizer
 
-NAMES = ["none", "whitespace", "wordpunct", "gpt2"]
+NAMES = NAMED_PRETOKENIZERS
 GOLDEN_FOLDER = Path(__file__).parent / "golden" / "pretokenizers"
 BLOCK_SIZES = [1, 2, 3, 100, 1000]
 JIT = os.environ.get("NUMBA_DISABLE_JIT") != "1"
@@ -39,47 +41,21 @@ GOLDEN_TEXTS = [
     "٣٤٥ 345 x² 1,000.50",
     "they'll we've 'select' a'b'c x'",
     "😀👩\u200d💻!? ",
+    "HTTPServer parseJSON文字AB 文Ab it'select a's's",
+    "x;\n// (y) ((z\n\n    123456 \n  ",
 ]
 
-
-def arrays(documents: Iterable[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    documents = list(documents)
-    text = np.frombuffer(b"".join(documents), dtype=np.uint8)
-    return text, np.cumsum([len(document) for document in documents], dtype=np.int64)
-
-
-def words_of(blocks: Iterable[Block]) -> list[list[bytes]]:
-    """The words of each document that ended in the blocks; checks that none is left over."""
-    documents: list[list[bytes]] = []
-    current: list[bytes] = []
-    for block in blocks:
-        raw, starts = block.text.tobytes(), [block.first, *block.word_ends[:-1].tolist()]
-        words = [raw[start:end] for start, end in zip(starts, block.word_ends.tolist(), strict=False)]
-        done = 0
-        for count in block.doc_words.tolist():
-            documents.append(current + words[done:count])
-            current, done = [], count
-        current = current + words[done:]
-    assert current == []
-    return documents
-
-
-def scanned(name: str, documents: Iterable[bytes], *, block_words: int = pretokenizers.BLOCK_WORDS) -> list[list[bytes]]:
-    return words_of(PreTokenizer(name).blocks(*arrays(documents), block_words=block_words))
-
-
-def expected_words(name: str, document: bytes) -> list[bytes]:
-    """The reference's words as a scanner writes them: bad bytes as they were, wordpunct's marker as a space."""
-    text = document.decode("utf-8", "surrogateescape")
-    if name == "wordpunct":
-        words = reference_words.words_wordpunct(text, marker=" ")
-    else:
-        words = getattr(reference_words, f"words_{name}")(text)
-    return [word.encode("utf-8", "surrogateescape") for word in words]
-
-
-def check_words(name: str, documents: list[bytes], *, block_words: int) -> None:
-    assert scanned(name, documents, block_words=block_words) == [expected_words(name, document) for document in documents]
+#: Where a character (`?`) can stand: beside letters of either case, digits, whitespace, apostrophes, punctuation, itself.
+CHARACTER_PLACES = [
+    "a?b ?B? ",
+    "A?A? aB?'s?'S ",
+    "1?2 ?34567? ",
+    " ?a  ?\n?\n\n ?\t?",
+    "'? ?'s '?s a'?",
+    ".?. ?.\n?/ (?a ((?a",
+    "?",
+    "文?文 ?文A? ",
+]
 
 
 @pytest.fixture(scope="module")
@@ -111,14 +87,18 @@ class TestKernelIsReference:
 
     @EXAMPLES
     @given(
-        texts=st.lists(st.text(alphabet="ab1_' \t.", max_size=100), min_size=1, max_size=3),
+        texts=st.lists(
+            st.one_of(st.text(alphabet="ab1_' \t.", max_size=100), st.text(alphabet="sSL文'1 \n./", max_size=100)),
+            min_size=1,
+            max_size=3,
+        ),
         block_words=st.sampled_from(BLOCK_SIZES),
     )
     def test_every_order_of_classes(self, name: str, texts: list[str], block_words: int) -> None:
         check_words(name, [text.encode() for text in texts], block_words=block_words)
 
     def test_every_offset_in_a_block(self, name: str) -> None:
-        shapes = ["don't a'b'c", "x  y", "a\u00a0b", "12ab", "it's  \t", "é’ß", "𝔘", "''re", "\r\n  z"]
+        shapes = ["don't a'b'c", "x  y", "a\u00a0b", "12ab", "it's  \t", "é’ß", "𝔘", "''re", "\r\n  z", ".\n /\n//", "文ABc文A."]
         filler = "ab cd " * 24
         documents = [(filler[:offset] + shape + filler).encode() for shape in shapes for offset in range(52, 67 if JIT else 54)]
         check_words(name, documents, block_words=1000)
@@ -126,6 +106,24 @@ class TestKernelIsReference:
     @pytest.mark.jit
     def test_every_kind_of_character_between_letters(self, name: str, known_characters: list[str]) -> None:
         check_words(name, ["".join(f"a{character}b {character}" for character in known_characters).encode()], block_words=1000)
+
+    @pytest.mark.jit
+    @pytest.mark.slow
+    @pytest.mark.parametrize("place", CHARACTER_PLACES)
+    def test_every_kind_of_character_in_every_place(self, name: str, place: str, known_characters: list[str]) -> None:
+        check_words(name, [place.replace("?", character).encode() for character in known_characters], block_words=32768)
+        check_words(name, ["".join(place.replace("?", character) for character in known_characters).encode()], block_words=32768)
+
+    @pytest.mark.jit
+    @pytest.mark.slow
+    @pytest.mark.parametrize("seed", range(3))
+    def test_random_texts_of_few_kinds(self, name: str, seed: int) -> None:
+        """Texts of three to eight fragments each: every neighbourhood of those comes up, at every place of a block."""
+        source = random.Random(seed)
+        for _ in range(400):
+            fragments = source.sample(NASTY_FRAGMENTS, source.choice([3, 5, 8]))
+            texts = ["".join(source.choices(fragments, k=source.choice([2, 9, 40, 200]))) for _ in range(4)]
+            check_words(name, [text.encode() for text in texts], block_words=source.choice([1, 70, 1000]))
 
     def test_real_sentences(self, name: str, ewt_texts: list[str]) -> None:
         texts = ewt_texts if JIT else ewt_texts[:20]
@@ -181,7 +179,7 @@ def test_wordpunct_writes_no_more_bytes_than_the_text_has(texts: list[str]) -> N
     cursor, word_ends, doc_words = np.zeros(2, np.int64), np.empty(text.size + 1, np.int64), np.empty(len(texts), np.int64)
     words, documents = scan.scan_wordpunct(text, doc_ends, load_class_table(), cursor, word_ends, doc_words, marked)
     assert (documents, cursor.tolist()) == (len(texts), [len(texts), text.size])
-    assert words == sum(len(reference_words.words_wordpunct(text)) for text in texts)
+    assert words == sum(len(reference_words.cut_wordpunct(text)) for text in texts)
 
 
 def test_scan_goes_on_at_the_cursor_and_says_where_documents_ended() -> None:
@@ -251,7 +249,7 @@ def test_golden_words(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_golden_words_are_those_of_the_reference(name: str) -> None:
     cases = json.loads((GOLDEN_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    assert [case["words"] for case in cases] == [getattr(reference_words, f"words_{name}")(case["text"]) for case in cases]
+    assert [case["words"] for case in cases] == [reference_words.cut_words(name, case["text"]) for case in cases]
 
 
 def test_wordpunct_shows_its_marker() -> None:
@@ -260,10 +258,10 @@ def test_wordpunct_shows_its_marker() -> None:
 
 class TestErrors:
     def test_unknown_pretokenizer(self) -> None:
-        message = "unknown pre-tokenizer 'gpt3'; known are: none, whitespace, wordpunct, gpt2"
+        message = f"unknown pre-tokenizer 'gpt3'; known are: {', '.join(PRETOKENIZERS)}"
         with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
             PreTokenizer("gpt3")
-        assert pretokenizers.names() == NAMES
+        assert pretokenizers.names() == list(PRETOKENIZERS)
 
     def test_unknown_normalizer(self) -> None:
         with pytest.raises(UsageError, match=r"^unknown normalizer 'nfkc'; known are: identity$"):

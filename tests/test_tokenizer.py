@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenmill
-from tests.strategies import nasty_bytes, nasty_texts
+from tests.strategies import NAMED_PRETOKENIZERS, nasty_bytes, nasty_texts
 from tests.training import JIT, few_cases, train
 from tokenmill import reference, reference_words
 from tokenmill.alphabets import CharacterAlphabet
@@ -24,7 +24,7 @@ from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 CORPUS = ["the cat sat on the mat", "the caféteria, don't!", "好好 学习  天天\n\nup", "aaaa aaa aa a"] * 3
-LOSSLESS = ("none", "whitespace", "gpt2")
+LOSSLESS = tuple(name for name in NAMED_PRETOKENIZERS if PreTokenizer(name).lossless)
 BYTE_TOKENIZERS = {name: train(CORPUS, model="byte-bpe", pretokenizer=name, merges=40) for name in LOSSLESS}
 
 
@@ -41,7 +41,7 @@ def with_unk() -> Tokenizer:
 
 def by_reference(tokenizer: Tokenizer, text: str) -> list[str]:
     """Tokens of a character model by the plain algorithms."""
-    words = getattr(reference_words, f"words_{tokenizer.pretokenizer.name}")(text)
+    words = reference_words.cut_words(tokenizer.pretokenizer.name, text)
     symbols = map(reference.split_into_characters, words)
     return [token for word in symbols for token in reference.encode_word(word, tokenizer.merge_rules)]
 
@@ -195,7 +195,7 @@ def test_wordpunct_loses_the_kind_of_whitespace_alone(text: str) -> None:
     vocab = {token: place for place, token in enumerate([*"ab,'éĠ", "ab", "Ġa"])}
     model = BpeModel("char-bpe", CharacterAlphabet(marks_spaces=True), vocab, (("a", "b"), ("Ġ", "a")))
     tokenizer = Tokenizer(model, pretokenizer=PreTokenizer("wordpunct"))
-    words = reference_words.words_wordpunct(text)
+    words = reference_words.cut_wordpunct(text)
     assert tokenizer.decode(tokenizer.encode(text)) == "".join(words).replace("Ġ", " ")
 
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import nasty_texts
+from tests.strategies import NAMED_PRETOKENIZERS, nasty_texts
 from tests.training import JIT, count_parts, count_texts, counts_table, few_cases
 from tokenmill import reference_words
+from tokenmill.arrow import large_strings
 from tokenmill.errors import DataError, UsageError
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.schemas import COUNT_PARTITIONS, WORD_COUNTS
@@ -21,6 +22,7 @@ from tokenmill.word_counts import (
     WordCounter,
     check_counts,
     combine_counts,
+    count_corpus,
     fingerprint_counts,
     in_corpus_order,
     sort_counts,
@@ -36,8 +38,7 @@ def rows_of(table: pa.Table) -> list[tuple[bytes, int, int]]:
 
 def words_of(texts: list[str], pretokenizer: str) -> list[bytes]:
     """All words in corpus order, by the plain reference."""
-    cut = getattr(reference_words, f"words_{pretokenizer}")
-    return [word.replace("Ġ", " ").encode() for text in texts for word in cut(text)]
+    return [word.encode() for text in texts for word in reference_words.cut_words(pretokenizer, text, marker=" ")]
 
 
 def plain_rows(words: list[bytes]) -> list[tuple[bytes, int, int]]:
@@ -54,7 +55,7 @@ def combined(parts: list[tuple[int, pa.Table]]) -> pa.Table:
 # --- counting ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pretokenizer", ["none", "whitespace", "wordpunct", "gpt2"])
+@pytest.mark.parametrize("pretokenizer", NAMED_PRETOKENIZERS)
 def test_counts_are_those_of_a_counter(pretokenizer: str) -> None:
     @few_cases(60, 6)
     @given(st.lists(st.one_of(WORDY, nasty_texts(max_fragments=12)).filter(lambda text: "Ġ" not in text), max_size=6))
@@ -90,6 +91,13 @@ def test_an_oversized_word_is_a_table_of_its_own(place: int) -> None:
     assert rows_of(combined(parts)) == plain_rows([text.encode() for text in texts])
     small = dict((word, part) for part, table in count_parts(texts, "none") for word in table["word"].to_pylist())
     assert all(small[word] == part for part, table in parts for word in table["word"].to_pylist())
+
+
+@few_cases(60, 6)
+@given(st.lists(st.lists(WORDY, max_size=4), max_size=3), st.sampled_from([2, 64]))
+def test_a_corpus_is_counted_in_one_process(batches: list[list[str]], table_words: int) -> None:
+    counts = count_corpus(map(large_strings, batches), PreTokenizer("gpt2"), table_words=table_words, arena_bytes=1 << 16)
+    assert rows_of(counts) == plain_rows(words_of([text for texts in batches for text in texts], "gpt2"))
 
 
 @few_cases(60, 6)
@@ -169,6 +177,15 @@ def test_sorted_by_count_then_bytes_with_dense_first_seen() -> None:
     assert rows_of(sort_counts(table)) == expected
     assert sort_counts(table).schema.equals(WORD_COUNTS)
     assert [word for word, _, _ in rows_of(in_corpus_order(sort_counts(table)))] == [b"\xc3\xa9", b"aa", b"a", b"b", b"B"]
+
+
+@few_cases(80, 40)
+@given(st.lists(st.tuples(st.binary(max_size=2), st.sampled_from([b"", b"\0" * 6, b"longpref"]), st.binary(max_size=3))))
+def test_words_that_begin_alike_are_sorted_by_all_their_bytes(parts: list[tuple[bytes, bytes, bytes]]) -> None:
+    words = sorted({b"".join(parts) for parts in parts} - {b""}, key=lambda word: word[::-1])
+    rows = [words, [1 + len(word) % 2 for word in words], list(range(len(words)))]
+    table = pa.table([pa.array(column) for column in rows], names=WORD_COUNTS.names).cast(WORD_COUNTS)
+    assert rows_of(sort_counts(table)) == sorted(rows_of(table), key=lambda row: (-row[1], row[0]))
 
 
 def test_a_fingerprint_is_of_words_and_counts_and_of_order_where_asked() -> None:

@@ -39,15 +39,20 @@ def few_cases(with_jit: int, without: int) -> settings:
 
 
 def count_parts(
-    texts: Iterable[str], pretokenizer: str, *, split: int = 0, table_words: int = 1 << 12, arena_bytes: int = 1 << 16
+    texts: Iterable[str],
+    pretokenizer: PreTokenizer | str,
+    *,
+    split: int = 0,
+    table_words: int = 1 << 12,
+    arena_bytes: int = 1 << 16,
 ) -> list[tuple[int, pa.Table]]:
     """The partitions that come out of counting one split."""
-    counter = WordCounter(PreTokenizer(pretokenizer), table_words=table_words, arena_bytes=arena_bytes)
+    counter = WordCounter(PreTokenizer.of(pretokenizer), table_words=table_words, arena_bytes=arena_bytes)
     counter.begin_split(split)
     return [*counter.count(pa.array(list(texts), pa.large_string())), *counter.drain()]
 
 
-def count_texts(texts: Iterable[str], pretokenizer: str) -> pa.Table:
+def count_texts(texts: Iterable[str], pretokenizer: PreTokenizer | str) -> pa.Table:
     """The word counts of a corpus as they stand on disk."""
     return sort_counts(combine_counts(table for _, table in count_parts(texts, pretokenizer)))
 
@@ -59,7 +64,7 @@ def counts_table(words: Sequence[tuple[bytes, int]]) -> pa.Table:
 
 
 def train(
-    corpus: Iterable[str] | pa.Table, *, model: str = "char-bpe", pretokenizer: str = "wordpunct", **options: Any
+    corpus: Iterable[str] | pa.Table, *, model: str = "char-bpe", pretokenizer: PreTokenizer | str = "wordpunct", **options: Any
 ) -> Tokenizer:
     """Train on texts or on word counts; `options` are those of `TrainingOptions`."""
     counts = corpus if isinstance(corpus, pa.Table) else count_texts(corpus, pretokenizer)

@@ -54,9 +54,10 @@ class ByteAlphabet:
         missing = [symbol for symbol in visible_bytes() if symbol not in tokens]
         if missing:
             raise TokenizerFileError(f"vocab: a byte model needs all 256 bytes; {len(missing)} are missing, first {missing[0]!r}")
-        for token in sorted(tokens):
-            if self.base_symbols(token) is None:
-                raise TokenizerFileError(f"vocab: {token!r} is not spelled in visible bytes; is this a char-bpe model?")
+        visible = frozenset(visible_bytes())
+        others = [token for token in tokens if not visible.issuperset(token)]
+        if others:
+            raise TokenizerFileError(f"vocab: {min(others)!r} is not spelled in visible bytes; is this a char-bpe model?")
 
     def lookup_tables(self, vocab: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
         """`(byte_ids, character_ids)` of `kernels.bpe.BpeTables`."""

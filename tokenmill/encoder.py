@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from tokenmill.arrow import text_buffers, wrap_lists
 from tokenmill.kernels import bpe, tables
-from tokenmill.models import BpeModel
+from tokenmill.models import BpeModel, TokenWords
 from tokenmill.pretokenizers import Block, PreTokenizer
 
 #: Words that the cache has room for at first (2 MiB) and at most (32 MiB): a small table stays in the processor's cache.
@@ -22,13 +22,16 @@ class Encoder:
     def __init__(self, model: BpeModel, pretokenizer: PreTokenizer) -> None:
         self._tables = model.tables
         self._scanner = pretokenizer.scanner()
+        self._whole = model.unmerged if model.ignore_merges else TokenWords.of({})
+        words, arena_bytes = self._whole.ids.size, tables.arena_bytes_of(self._whole.ends)
         self._cache = bpe.EncodeCache(
-            table=tables.allocate_table(CACHE_WORDS, CACHE_ARENA_BYTES, first_words=FIRST_WORDS),
-            ids=np.empty(CACHE_IDS + bpe.IDS_IN_VAIN, np.int32),
+            table=tables.allocate_table(CACHE_WORDS + words, CACHE_ARENA_BYTES + arena_bytes, first_words=FIRST_WORDS + words),
+            ids=np.empty(CACHE_IDS + words + bpe.IDS_IN_VAIN, np.int32),
             ids_used=np.zeros(1, np.int64),
             keys=np.empty((tables.STAGED, 4), np.uint64),
             found=np.empty(bpe.SHORT_SYMBOLS, np.int64),
         )
+        self._remember_whole_words()
         self._can_fail = self._tables.byte_ids.size == 0 and self._tables.unknown == bpe.UNKNOWN
 
     def encode(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
@@ -62,12 +65,19 @@ class Encoder:
             self._cache = self._cache._replace(table=tables.grow_table(table, wanted))
 
     def _forget_when_full(self) -> None:
-        """Empty the cache when it is nearly full: new words should find room."""
-        table = self._cache.table
-        if (
-            table.fill[tables.ENTRIES_USED] > 0.9 * CACHE_WORDS
-            or table.fill[tables.ARENA_USED] > 0.9 * CACHE_ARENA_BYTES
-            or self._cache.ids_used[bpe.IDS_USED] > 0.9 * CACHE_IDS
-        ):
-            tables.empty_table(table)
+        """Empty the cache of what it has learnt when it is nearly full: new words should find room."""
+        entries, arena_bytes, ids = self._fill() - self._fill_of_whole
+        if entries > 0.9 * CACHE_WORDS or arena_bytes > 0.9 * CACHE_ARENA_BYTES or ids > 0.9 * CACHE_IDS:
+            tables.empty_table(self._cache.table)
             self._cache.ids_used[:] = 0
+            self._remember_whole_words()
+
+    def _remember_whole_words(self) -> None:
+        """Words that are a token whatever the rules make of them: an empty cache has room for all, and goes before merging."""
+        if self._whole.ids.size:
+            bpe.remember_words(self._cache, self._whole.text, self._whole.ends, self._whole.ids)
+        self._fill_of_whole = self._fill()
+
+    def _fill(self) -> np.ndarray:
+        """int64[3]: entries, bytes of the arena and ids of the cache that are used."""
+        return np.concatenate([self._cache.table.fill, self._cache.ids_used])

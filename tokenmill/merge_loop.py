@@ -85,7 +85,6 @@ def learn_merges(
     state.counters[layout.TOKENS] = alphabet
     state.counters[layout.MIN_COUNT] = max(1, min_count)
     state.counters[layout.FIRST_SEEN] = ties == "first-seen"
-    index.place_first_pairs(state.cells, state.pairs, state.positions, state.counters)
     rules = _run_loop(state, possible, on_merges)
     return MergeRules(rules[:, :2].astype(np.int32), rules[:, 2].copy(), alphabet, exhausted=len(rules) < merges)
 
@@ -111,7 +110,7 @@ def _lay_out(words: WordSymbols) -> np.ndarray:
 
 
 def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
-    """The state before the first merge, its pairs numbered and counted; the last `forbidden` words may not become tokens."""
+    """The state before the first merge, all pairs counted and placed; the last `forbidden` words may not become tokens."""
     cells, first_forbidden = _lay_out(words), words.counts.size - forbidden
     room, used = FIRST_PAIRS, -1
     while used < 0:
@@ -130,7 +129,10 @@ def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
         merges=np.empty((RULES_PER_CALL, 3), np.int64),
         counters=np.zeros(layout.COUNTERS, np.int64),
     )
-    state.counters[layout.PAIRS_USED] = used
+    lengths = pairs[:used, layout.LENGTH].copy()
+    pairs[:used, layout.START], pairs[:used, layout.LENGTH] = np.cumsum(lengths) - lengths, 0
+    state.counters[layout.PAIRS_USED], state.counters[layout.POSITIONS_USED] = used, lengths.sum()
+    index.place_first_pairs(cells, pairs, state.positions)
     return state
 
 

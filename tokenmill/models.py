@@ -27,11 +27,29 @@ def alphabet_of(model: str, *, marks_spaces: bool) -> Alphabet:
 
 
 @dataclass(frozen=True)
+class TokenWords:
+    """Tokens as words: `text` uint8[n], their bytes end to end; `ends` int64[t], where each ends; `ids` int32[t], ascending."""
+
+    text: np.ndarray
+    ends: np.ndarray
+    ids: np.ndarray
+
+    @classmethod
+    def of(cls, words: dict[bytes, int]) -> TokenWords:
+        """From bytes to id: `TokenWords.of({b"ab": 7}).ends` is `[2]`."""
+        ordered = sorted(words.items(), key=lambda entry: entry[1])
+        ends = np.cumsum([len(word) for word, _ in ordered], dtype=np.int64)
+        text = np.frombuffer(b"".join(word for word, _ in ordered), np.uint8)
+        return cls(text, ends, np.array([token_id for _, token_id in ordered], np.int32))
+
+
+@dataclass(frozen=True)
 class BpeModel:
     """A BPE model: `vocab` maps tokens in their visible form to ids, `merge_rules` are pairs of tokens in order of rank.
 
-    `special_tokens` are in `vocab`; they never come out of text and no rule makes them. Construction checks that ids are unique,
-    fit into int32, and that every rule has its tokens; errors are `TokenizerFileError` and name the entry.
+    `special_tokens` are in `vocab`; they never come out of text and no rule makes them. With `ignore_merges` a word that is a
+    token is that token, whatever the rules make of it. Construction checks that ids are unique, fit into int32, and that every
+    rule has its tokens; errors are `TokenizerFileError` and name the entry.
     """
 
     name: str
@@ -40,20 +58,27 @@ class BpeModel:
     merge_rules: tuple[tuple[str, str], ...]
     special_tokens: tuple[str, ...] = ()
     unk_token: str | None = None
+    ignore_merges: bool = False
 
     def __post_init__(self) -> None:
         check_ids(self.vocab)
         self._check_specials()
-        self.alphabet.check_tokens(self.vocab.keys() - set(self.special_tokens))
-        specials = frozenset(self.special_tokens)
+        ordinary = self.vocab.keys() - set(self.special_tokens)
+        self.alphabet.check_tokens(ordinary)
+        if self.ignore_merges and not self.takes_any_bytes:
+            raise TokenizerFileError(f"ignore_merges: a {self.name} model cannot do that, only byte-bpe")
         for place, (left, right) in enumerate(self.merge_rules):
-            for token in (left, right, left + right):
-                if token not in self.vocab:
-                    raise TokenizerFileError(
-                        f"merge_rules[{place}]: ({left!r}, {right!r}) needs the token {token!r}, which vocab lacks"
-                    )
-                if token in specials:
-                    raise TokenizerFileError(f"merge_rules[{place}]: the special token {token!r} can be no part of a rule")
+            if left not in ordinary or right not in ordinary or left + right not in ordinary:
+                raise TokenizerFileError(f"merge_rules[{place}]: {self._describe_missing(left, right)}")
+
+    def _describe_missing(self, left: str, right: str) -> str:
+        """Which token of a rule is none, or is a special one."""
+        for token in (left, right, left + right):
+            if token not in self.vocab:
+                return f"({left!r}, {right!r}) needs the token {token!r}, which vocab lacks"
+            if token in self.special_tokens:
+                return f"the special token {token!r} can be no part of a rule"
+        raise AssertionError(f"({left!r}, {right!r}) lacks no token")
 
     def _check_specials(self) -> None:
         for place, token in enumerate(self.special_tokens):
@@ -97,6 +122,15 @@ class BpeModel:
         rules = np.full((power_of_two(2 * lefts.size + 1), 2), bpe_merge.EMPTY, np.int64)
         bpe_merge.add_rules(rules, lefts, rights, products)
         return rules
+
+    @cached_property
+    def unmerged(self) -> TokenWords:
+        """The tokens that merging their own bytes does not give: those for which `ignore_merges` matters, in order of id."""
+        specials = frozenset(self.special_tokens)
+        words = TokenWords.of({self.spellings[self.vocab[token]]: self.vocab[token] for token in self.vocab.keys() - specials})
+        found = np.zeros(words.ids.size, np.bool_)
+        bpe.find_unmerged(self.tables, words.text, words.ends, words.ids, found)
+        return TokenWords.of({self.spellings[token_id]: token_id for token_id in words.ids[found].tolist()})
 
     @cached_property
     def spellings(self) -> dict[int, bytes]:

@@ -1,89 +1,165 @@
 """Pre-tokenizers: how a document is cut into words before a model sees it.
 
-    none        a document is one word
-    whitespace  ` ?\\S+|\\s+(?!\\S)|\\s+`, lossless
-    wordpunct   `\\w+(?:'\\w+)?|[^\\w\\s]`; a word that follows whitespace has a marker in front, other whitespace is dropped
-    gpt2        the pattern that GPT-2 was published with, lossless
+Lossless ones, whose words tile the text:
+
+    gpt2              the pattern that GPT-2 was published with
+    cl100k, o200k     the patterns of tiktoken's encodings of these names (GPT-4; GPT-4o)
+    llama3, qwen2     the patterns in the tokenizer files of Llama 3 and Qwen 2 to 3
+    whitespace        ` ?\\S+|\\s+(?!\\S)|\\s+`
+    none              a document is one word
+    regex             the matches of a pattern of one's own and what lies between them; slow
+
+One that marks whitespace, and two that drop it:
+
+    wordpunct         `\\w+(?:'\\w+)?|[^\\w\\s]` of Python's `re`; a word that follows whitespace has a marker in front
+    bert              runs of other characters between whitespace, punctuation and Chinese characters; each of the latter is a
+                      word. Hugging Face does this in two steps, `BertNormalizer(handle_chinese_chars=True)`, which puts spaces
+                      around Chinese characters, and `BertPreTokenizer`; doing the first step as well changes nothing here
+    whitespace-punct  `\\w+|[^\\w\\s]+`, which Hugging Face calls `Whitespace` (its `WhitespaceSplit` is `\\S+`)
+
+With any of them, `split_digits` first cuts runs of decimal digits out of the text, into single ones or groups of three counted
+from the right, as Hugging Face's `Digits` or a `Split` does in a sequence before the pre-tokenizer (`Digits` also takes numbers
+that are no decimal digits, such as `²`). The pre-tokenizer then finds the words of each part: qwen2 cuts groups of three again.
 
 `PreTokenizer(name).blocks(text, doc_ends)` is the form for machines, `pretokenize(text)` the form for people. A further
-pre-tokenizer is one more scanner in `kernels/scan.py`, one more entry in `_SCANNERS` and its plain form in `reference_words.py`.
+pre-tokenizer is one more scanner in `kernels/`, an entry in `_RULES`, its name in `names.py` and its plain form in
+`reference_words.py`, where the patterns stand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tokenmill.alphabets import MARKER
-from tokenmill.arrow import read_only
-from tokenmill.data import UNICODE_VERSION, load_class_table
+from tokenmill.data import UNICODE_VERSION
 from tokenmill.errors import InvalidTextError, UsageError
+from tokenmill.names import DIGIT_GROUPS, PRETOKENIZERS
+from tokenmill.patterns import PatternScanner, compile_pattern, regex_unicode_version
+from tokenmill.scanners import BLOCK_WORDS, Block, DigitScanner, Scanner, WordScanner
 
-#: Words of a block by default: their ends take 256 KiB, so that scanner and consumer share them in the processor's cache.
-BLOCK_WORDS = 32768
 
-# Scanner in kernels/scan.py, and whether the words tile the text.
-_SCANNERS = {
-    "none": ("scan_none", True),
-    "whitespace": ("scan_whitespace", True),
-    "wordpunct": ("scan_wordpunct", False),
-    "gpt2": ("scan_gpt2", True),
+class _Rule(NamedTuple):
+    """Where a pre-tokenizer's kernel is, and what becomes of whitespace between words: `kept`, `marked` or `dropped`."""
+
+    module: str
+    function: str
+    whitespace: str
+
+
+_RULES = {
+    "gpt2": _Rule("scan", "scan_gpt2", "kept"),
+    "cl100k": _Rule("scan_cl100k", "scan_cl100k", "kept"),
+    "o200k": _Rule("scan_o200k", "scan_o200k", "kept"),
+    "llama3": _Rule("scan_cl100k", "scan_llama3", "kept"),
+    "qwen2": _Rule("scan_cl100k", "scan_qwen2", "kept"),
+    "bert": _Rule("scan_dropping", "scan_bert", "dropped"),
+    "wordpunct": _Rule("scan", "scan_wordpunct", "marked"),
+    "whitespace": _Rule("scan", "scan_whitespace", "kept"),
+    "whitespace-punct": _Rule("scan_dropping", "scan_whitespace_punct", "dropped"),
+    "none": _Rule("scan", "scan_none", "kept"),
+    "regex": _Rule("", "", "kept"),
 }
-
-# Room for the words of a block in `marked`, per word. A block whose words are longer on average holds fewer of them.
-_MARKED_BYTES_PER_WORD = 8
-
-
-class Block(NamedTuple):
-    """Some words in the order of the corpus, and the documents that end among them.
-
-    Word i is text[word_ends[i - 1] : word_ends[i]], the first one begins at `first`; the k-th document that ends in this block
-    ends behind its doc_words[k]-th word. A document may reach over many blocks. All arrays are read-only views of scratch memory,
-    valid until the next block is asked for (`text` is the caller's own where the words tile it).
-    """
-
-    text: np.ndarray
-    first: int
-    word_ends: np.ndarray
-    doc_words: np.ndarray
 
 
 def names() -> list[str]:
-    """The names that `PreTokenizer` takes: `["none", "whitespace", "wordpunct", "gpt2"]`."""
-    return list(_SCANNERS)
+    """The names that `PreTokenizer` takes: `["gpt2", "cl100k", ...]`."""
+    return list(PRETOKENIZERS)
 
 
 @dataclass(frozen=True)
 class PreTokenizer:
-    """A named pre-tokenizer, as stored in the tokenizer file. Raises UsageError for an unknown name."""
+    """A pre-tokenizer and its options, as stored in the tokenizer file.
+
+    `split_digits`: 1 or 3, see above; `pattern`: that of `regex`, which needs one. Raises UsageError for an unknown name and for
+    options that are wrong.
+
+    `PreTokenizer("gpt2", split_digits=3).pretokenize("a 1234")` is `["a", " ", "1", "234"]`.
+    """
 
     name: str
+    split_digits: int | None = None
+    pattern: str | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in _SCANNERS:
-            raise UsageError(f"unknown pre-tokenizer {self.name!r}; known are: {', '.join(_SCANNERS)}")
+        if self.name not in PRETOKENIZERS:
+            raise UsageError(f"unknown pre-tokenizer {self.name!r}; known are: {', '.join(PRETOKENIZERS)}")
+        if self.split_digits is not None and (self.split_digits not in DIGIT_GROUPS or isinstance(self.split_digits, bool)):
+            raise UsageError(f"digits can be split singly (1) or by three (3), not by {self.split_digits!r}")
+        if (self.name == "regex") != (self.pattern is not None):
+            has = "needs a pattern" if self.pattern is None else "takes no pattern; leave it out, or choose regex"
+            raise UsageError(f"pre-tokenizer {self.name!r} {has}")
+        if self.pattern is not None:
+            compile_pattern(self.pattern)
+
+    @classmethod
+    def of(cls, spec: PreTokenizer | str | Mapping[str, Any]) -> PreTokenizer:
+        """A pre-tokenizer from what stands in files: its name, or `{"name": ..., "split_digits": ..., "pattern": ...}`.
+
+        Raises UsageError for keys that are unknown and values of another type.
+        """
+        if isinstance(spec, PreTokenizer):
+            return spec
+        if isinstance(spec, str):
+            return cls(spec)
+        for key, value in spec.items():
+            kind = {"name": str, "split_digits": int, "pattern": str}.get(key)
+            if kind is None:
+                raise UsageError(f"a pre-tokenizer has no option {key!r}; it has split_digits and pattern")
+            if not isinstance(value, kind):
+                raise UsageError(f"{key} of a pre-tokenizer: {value!r} is no {kind.__name__}")
+        if "name" not in spec:
+            raise UsageError("a pre-tokenizer without a name; give one")
+        return cls(**spec)
+
+    @property
+    def spec(self) -> str | dict[str, Any]:
+        """What stands in files, as `of` takes it: the name alone where there are no options."""
+        options = {"split_digits": self.split_digits, "pattern": self.pattern}
+        given = {key: value for key, value in options.items() if value is not None}
+        return {"name": self.name, **given} if given else self.name
+
+    def __str__(self) -> str:
+        """For messages: `gpt2`, `gpt2 (split_digits 3)`."""
+        options = {} if isinstance(self.spec, str) else {key: value for key, value in self.spec.items() if key != "name"}
+        shown = ", ".join(f"{key} {value}" for key, value in options.items())
+        return f"{self.name} ({shown})" if shown else self.name
 
     @property
     def lossless(self) -> bool:
         """Whether the words, one after another, are the text: true for `gpt2`, false for `wordpunct`."""
-        return _SCANNERS[self.name][1]
+        return _RULES[self.name].whitespace == "kept"
+
+    @property
+    def drops_spaces(self) -> bool:
+        """Whether no word holds whitespace, nor a mark of it: true for `bert`."""
+        return _RULES[self.name].whitespace == "dropped"
 
     @property
     def marks_spaces(self) -> bool:
-        """Whether a character model shows a space as `Ġ`: every pre-tokenizer that cuts at spaces does."""
-        return self.name != "none"
+        """Whether a character model shows a space as `Ġ`: every pre-tokenizer that cuts at spaces and keeps them does."""
+        return self.name != "none" and not self.drops_spaces
 
     @property
     def unicode_version(self) -> str:
-        """The version of the class table that words are cut by."""
-        return UNICODE_VERSION
+        """The version of the tables that words are cut by: the project's, for patterns that of `regex`."""
+        return UNICODE_VERSION if self.pattern is None else regex_unicode_version()
 
-    def scanner(self, *, block_words: int = BLOCK_WORDS) -> WordScanner:
+    def scanner(self, *, block_words: int = BLOCK_WORDS) -> Scanner:
         """A scanner with scratch memory of its own, for one thread, to be used for batch after batch."""
-        return WordScanner(self, block_words=block_words)
+        words: Scanner
+        if self.pattern is not None:
+            words = PatternScanner(self.pattern, block_words=block_words)
+        else:
+            words = WordScanner(self._load_kernel(), lossless=self.lossless, block_words=block_words)
+        if self.split_digits is None:
+            return words
+        marks = _RULES[self.name].whitespace == "marked"
+        return DigitScanner(words, group=self.split_digits, takes_space=marks, block_words=block_words)
 
     def blocks(self, text: np.ndarray, doc_ends: np.ndarray, *, block_words: int = BLOCK_WORDS) -> Iterator[Block]:
         """The words of a batch as blocks of at most `block_words`; see `WordScanner.blocks`."""
@@ -105,57 +181,13 @@ class PreTokenizer:
 
     def _show(self, word: bytes) -> str:
         shown = word.decode()
-        return MARKER + shown[1:] if not self.lossless and shown[0] == " " else shown
+        return MARKER + shown[1:] if not self.lossless and shown.startswith(" ") else shown
 
-
-class WordScanner:
-    """Runs one pre-tokenizer over batches, in scratch memory that is allocated once (about 0.8 MiB, more for very long words).
-
-    Not for use by two threads at once. Raises UsageError when `block_words` is below 1.
-    """
-
-    def __init__(self, pretokenizer: PreTokenizer, *, block_words: int = BLOCK_WORDS) -> None:
-        if block_words < 1:
-            raise UsageError(f"a block must hold at least 1 word, not {block_words}")
-        self.pretokenizer = pretokenizer
-        self._scan = _load_scanner(pretokenizer.name)
-        self._classes = load_class_table()
-        self._word_ends = np.empty(block_words, dtype=np.int64)
-        self._doc_words = np.empty(block_words, dtype=np.int64)
-        self._marked = np.empty(0 if pretokenizer.lossless else block_words * _MARKED_BYTES_PER_WORD, dtype=np.uint8)
-
-    def blocks(self, text: np.ndarray, doc_ends: np.ndarray) -> Iterator[Block]:
-        """The words of a batch of documents, block by block.
-
-        `text` is uint8[n], the UTF-8 of all documents end to end; `doc_ends` int64[d], where each ends, ascending, the last at n.
-        Invalid UTF-8 is let through: a bad byte is a character of no class. Raises UsageError for arrays of another form.
-
-        For `a b` and `c` under gpt2: one block, word_ends 1, 3, 4 and doc_words 2, 3.
-        """
-        _check_batch(text, doc_ends)
-        return self._scan_blocks(read_only(text), read_only(np.ascontiguousarray(doc_ends, dtype=np.int64)))
-
-    def _scan_blocks(self, text: np.ndarray, doc_ends: np.ndarray) -> Iterator[Block]:
-        cursor = np.zeros(2, dtype=np.int64)
-        while cursor[0] < doc_ends.size:
-            first = int(cursor[1])
-            words, documents = self._scan(text, doc_ends, self._classes, cursor, self._word_ends, self._doc_words, self._marked)
-            if words or documents:
-                yield self._block(text, first, words, documents)
-            else:
-                self._marked = np.empty(min(4 * self._marked.size, text.size), dtype=np.uint8)
-
-    def _block(self, text: np.ndarray, first: int, words: int, documents: int) -> Block:
-        word_ends, doc_words = read_only(self._word_ends[:words]), read_only(self._doc_words[:documents])
-        if self.pretokenizer.lossless:
-            return Block(text, first, word_ends, doc_words)
-        return Block(read_only(self._marked), 0, word_ends, doc_words)
-
-
-def _load_scanner(name: str) -> Callable[..., tuple[int, int]]:
-    from tokenmill.kernels import scan
-
-    return getattr(scan, _SCANNERS[name][0])
+    def _load_kernel(self) -> Callable[..., tuple[int, int]]:
+        """Numba takes a moment to import, and a kernel is compiled when it is first called: only the one that is used."""
+        rule = _RULES[self.name]
+        kernel: Callable[..., tuple[int, int]] = getattr(import_module(f"tokenmill.kernels.{rule.module}"), rule.function)
+        return kernel
 
 
 def _encode(text: str) -> bytes:
@@ -166,18 +198,3 @@ def _encode(text: str) -> bytes:
             f"the text holds the lone surrogate U+{ord(text[error.start]):04X} at character {error.start}, "
             "which UTF-8 cannot hold; replace it with U+FFFD"
         ) from None
-
-
-def _check_batch(text: np.ndarray, doc_ends: np.ndarray) -> None:
-    if text.dtype != np.uint8 or text.ndim != 1 or not text.flags.c_contiguous:
-        raise UsageError(f"the text of a batch must be a contiguous uint8 array, not {text.ndim}-dimensional {text.dtype}")
-    if doc_ends.dtype.kind not in "iu" or doc_ends.ndim != 1:
-        raise UsageError(f"document ends must be a 1-dimensional integer array, not {doc_ends.ndim}-dimensional {doc_ends.dtype}")
-    last = int(doc_ends[-1]) if doc_ends.size else 0
-    if last != text.size:
-        raise UsageError(
-            f"the last document ends at {last}, but the text has {text.size} bytes; document ends must cover the text"
-        )
-    falling = np.flatnonzero(np.diff(doc_ends.astype(np.int64), prepend=0) < 0)
-    if falling.size:
-        raise UsageError(f"document {falling[0]} ends at {doc_ends[falling[0]]}, before it begins; document ends must ascend")

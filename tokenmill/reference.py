@@ -119,6 +119,21 @@ def encode_word(word: Sequence[str], rules: Sequence[Pair]) -> list[str]:
         symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
 
 
+def recover_rule(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, bytes] | None:
+    """The two tokens that a token of a rank file is merged from; None where merging its bytes gets stuck in more than two parts.
+
+    With ranks for `a`, `b`, `c`, `ab`, `abc` it is `ab` and `c` for `abc`; with ranks for `a`, `b`, `c`, `abc` there are none.
+    """
+    parts = [token[at : at + 1] for at in range(len(token))]
+    while len(parts) > 2:
+        candidates = [(ranks[left + right], at) for at, (left, right) in enumerate(pairwise(parts)) if left + right in ranks]
+        if not candidates:
+            return None
+        _, at = min(candidates)
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    return (parts[0], parts[1]) if len(parts) == 2 else None
+
+
 def encode_word_by_rules(word: Sequence[str], rules: Sequence[Pair]) -> list[str]:
     """Apply every rule once, in order: for rules that training produced, each with a product of its own, this is `encode_word`.
 

@@ -22,10 +22,11 @@ import pyarrow as pa
 
 from tokenmill.arrow import large_strings, wrap_binary
 from tokenmill.encoder import Encoder
-from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError
+from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.tokenizer_files import read_file, read_folder
 
 
 class Tokenizer:
@@ -51,7 +52,7 @@ class Tokenizer:
         self._encoder: Encoder | None = None
 
     def __repr__(self) -> str:
-        return f"Tokenizer({self.model.name}, {self.pretokenizer.name}, {len(self):,} tokens)"
+        return f"Tokenizer({self.model.name}, {self.pretokenizer}, {len(self):,} tokens)"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A tokenizer travels between processes as its file; each has a cache of its own."""
@@ -62,20 +63,41 @@ class Tokenizer:
     # --- files
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> Tokenizer:
-        """Load a tokenizer.json; `TokenizerFileError` names the file and the place in it."""
-        from tokenmill.formats import native  # formats build tokenizers, so this way round is the one import inside a function
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        pretokenizer: str | None = None,
+        special_tokens: Mapping[str, int] | None = None,
+    ) -> Tokenizer:
+        """Load a tokenizer, its format told by what it holds: ours, Hugging Face's tokenizer.json, a tiktoken rank file, a folder
+        with GPT-2's vocab.json and merges.txt.
 
+        `pretokenizer` and `special_tokens` (with their ids) are for rank files that are not published ones, which lack both.
+        `TokenizerFileError` names the file and the place in it.
+        """
+        # Formats build tokenizers, so this way round imports stand inside functions.
+        from tokenmill.formats import recognition
+
+        target = Path(path)
         try:
-            content = Path(path).read_bytes()
-        except OSError as error:
-            raise TokenizerFileError(f"{path}: {error.strerror}; give the path of a tokenizer.json") from None
-        try:
-            tokenizer = native.loads(content)
-        except TokenizerFileError as error:
-            raise TokenizerFileError(f"{path}: {error}") from None
+            if target.is_dir():
+                tokenizer = recognition.loads_folder(read_folder(target, recognition.FOLDER_FILES))
+            else:
+                tokenizer = recognition.loads(read_file(target), pretokenizer=pretokenizer, special_tokens=special_tokens)
+        except (TokenizerFileError, UsageError) as error:
+            raise type(error)(f"{path}: {error}") from None
         tokenizer._encoder = Encoder(tokenizer.model, tokenizer.pretokenizer)
         return tokenizer
+
+    def to_format(self, target: str) -> dict[str, bytes]:
+        """The files of a format by name: `native`, `huggingface`, `tiktoken`, `gpt2` (a folder) or `two-key`.
+
+        Raises `UsageError` where readers of the format would not give the same ids.
+        """
+        from tokenmill.formats import recognition
+
+        return recognition.dumps(self, target)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a tokenizer.json by temporary name and rename: readers see the old file or the new one."""
@@ -179,7 +201,7 @@ class Tokenizer:
         character_ids = self.model.tables.character_ids
         for position, character in enumerate(text):
             if not self.pretokenizer.lossless and character.isspace():
-                if position + 1 == len(text) or text[position + 1].isspace():
+                if self.pretokenizer.drops_spaces or position + 1 == len(text) or text[position + 1].isspace():
                     continue  # dropped with the text's other whitespace
                 character = " "
             if character_ids[ord(character)] < 0:

@@ -31,13 +31,14 @@ IDS = ("rank", "sorted")
 class TrainingOptions:
     """What to train. Exactly one of `vocab_size` (specials, alphabet and products together) and `merges` (rules) is given.
 
+    `pretokenizer`: the one that the words were counted with; a name will do where it has no options.
     `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`; `min_count`: pairs that occur less often are not merged;
     `strict`: too few pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it
     is one of them.
     """
 
     model: str
-    pretokenizer: str
+    pretokenizer: PreTokenizer | str
     vocab_size: int | None = None
     merges: int | None = None
     ties: str = "smallest"
@@ -83,11 +84,11 @@ def train_tokenizer(
     Raises `NothingToTrainOnError` for no words, `VocabularySizeError` where the size is too small for the alphabet or, under
     `strict`, larger than the corpus allows.
     """
-    pretokenizer = PreTokenizer(options.pretokenizer)
+    pretokenizer = PreTokenizer.of(options.pretokenizer)
     alphabet = alphabet_of(options.model, marks_spaces=pretokenizer.marks_spaces)
     if counts.num_rows == 0:
         raise NothingToTrainOnError("nothing to train on: the corpus holds no word")
-    ordered = in_corpus_order(counts)
+    ordered = in_corpus_order(counts) if options.ties == "first-seen" else counts.combine_chunks()
     base = alphabet.symbols_of(*_words_of(ordered))
     _check_room(base, options)
     rules = learn_merges(
@@ -107,7 +108,7 @@ def train_tokenizer(
 def token_strings(rules: MergeRules, alphabet: Sequence[str]) -> list[str]:
     """The visible form of every token of a training run by its number: the alphabet, then the products."""
     tokens = list(alphabet)
-    for left, right in rules.pairs.tolist():
+    for left, right in zip(*rules.pairs.T.tolist(), strict=True):
         tokens.append(tokens[left] + tokens[right])
     return tokens
 
@@ -182,7 +183,8 @@ def _build_tokenizer(
 ) -> Tokenizer:
     tokens = token_strings(rules, visible)
     vocab = number_tokens(options.specials, visible, tokens[len(visible) :], ids=options.ids)
-    pairs = tuple((tokens[left], tokens[right]) for left, right in rules.pairs.tolist())
+    lefts, rights = ([tokens[token] for token in column] for column in rules.pairs.T.tolist())
+    pairs = tuple(zip(lefts, rights, strict=True))
     alphabet = alphabet_of(options.model, marks_spaces=pretokenizer.marks_spaces)
     model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
     return Tokenizer(model, pretokenizer=pretokenizer, training=_describe_training(counts, options))

@@ -8,7 +8,9 @@ where `first_seen` is the split's index << 40 | the word's number within the spl
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -96,6 +98,20 @@ class WordCounter:
         return partition, _build_table(data, np.ones(1, np.int64), np.array([self._base + self.words + word]))
 
 
+def count_corpus(batches: Iterable[pa.Array], pretokenizer: PreTokenizer, **room: int) -> pa.Table:
+    """Word counts of a corpus, counted in this process, as they stand on disk.
+
+    `batches`: string or large_string arrays; `room`: as `WordCounter` takes it.
+    """
+    counter, partitions = WordCounter(pretokenizer, **room), defaultdict[int, list[pa.Table]](list)
+    counter.begin_split(0)
+    for partition, table in chain(chain.from_iterable(map(counter.count, batches)), counter.drain()):
+        partitions[partition].append(table)
+    # A word stands once in what comes out at one time: only partitions that came out several times have to be added up.
+    combined = [parts[0] if len(parts) == 1 else combine_counts(parts) for parts in partitions.values()]
+    return sort_counts(pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *combined]))
+
+
 def combine_counts(parts: Iterable[pa.Table]) -> pa.Table:
     """Add up tables: counts are summed, `first_seen` is the least. Rows are in the order in which words first come."""
     rows = pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *parts])
@@ -108,7 +124,7 @@ def combine_counts(parts: Iterable[pa.Table]) -> pa.Table:
         first_seen=np.empty(ends.size, np.int64),
     )
     counts, first_seen = (read_only(rows[name].to_numpy()) for name in ("count", "first_seen"))
-    distinct = kernel.add_up_words(table, text, ends, counts, first_seen, sums)
+    distinct = kernel.add_up_words(table, np.empty((tables.STAGED, 4), np.uint64), text, ends, counts, first_seen, sums)
     offsets = sums.offsets[: distinct + 1].copy()
     words = wrap_binary(sums.data[: offsets[-1]].copy(), offsets)
     return _build_table(words, sums.counts[:distinct].copy(), sums.first_seen[:distinct].copy())
@@ -116,11 +132,38 @@ def combine_counts(parts: Iterable[pa.Table]) -> pa.Table:
 
 def sort_counts(counts: pa.Table) -> pa.Table:
     """The one order of word counts on disk: by count, highest first, then by the word's bytes; `first_seen` becomes dense."""
+    counts = counts.combine_chunks()
     seen = counts["first_seen"].to_numpy()
     dense = np.empty(seen.size, np.int64)
-    dense[np.argsort(seen, kind="stable")] = np.arange(seen.size)
+    dense[np.argsort(seen)] = np.arange(seen.size)
     counts = counts.set_column(2, schemas.WORD_COUNTS.field("first_seen"), pa.array(dense))
-    return counts.sort_by([("count", "descending"), ("word", "ascending")]).combine_chunks()
+    return counts.take(pa.array(_order_rows(counts))).combine_chunks()
+
+
+def _order_rows(counts: pa.Table) -> np.ndarray:
+    """Row numbers in the order of `sort_counts`: by the first eight bytes of the words, and by all bytes only where these tie.
+
+    Numbers sort ten times as fast as byte strings.
+    """
+    numbers, prefixes = counts["count"].to_numpy(), _first_bytes(*binary_buffers(counts["word"]))
+    order = np.argsort(prefixes)
+    order = order[np.argsort(-numbers[order], kind="stable")]
+    numbers, prefixes = numbers[order], prefixes[order]
+    follows = np.zeros(order.size + 1, np.bool_)  # row ties with the one before it
+    follows[1:-1] = (numbers[1:] == numbers[:-1]) & (prefixes[1:] == prefixes[:-1])
+    tied = np.flatnonzero(follows[1:] | follows[:-1])
+    ties = pa.table({"run": np.cumsum(~follows)[tied], "word": counts["word"].take(pa.array(order[tied]))})
+    order[tied] = order[tied[pc.sort_indices(ties, [("run", "ascending"), ("word", "ascending")]).to_numpy()]]
+    return order
+
+
+def _first_bytes(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """uint64[w]: the first eight bytes of each word as a number that compares like them; zeros behind a shorter one."""
+    padded = np.concatenate([text, np.zeros(8, np.uint8)])
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: ends.size]
+    prefixes = np.lib.stride_tricks.sliding_window_view(padded, 8)[starts].view(">u8").ravel().astype(np.uint64)
+    missing = np.maximum(8 - (ends - starts), 0).astype(np.uint64) * np.uint64(8)
+    return np.where(missing == 64, 0, prefixes >> missing << missing)
 
 
 def in_corpus_order(counts: pa.Table) -> pa.Table:

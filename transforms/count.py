@@ -36,7 +36,7 @@ class CountOptions:
     """What a count job needs: how to read, how to cut words, and where its journal, partitions and rejects go."""
 
     read: ReadOptions
-    pretokenizer: str
+    pretokenizer: PreTokenizer
     journal_folder: str
     partitions_folder: str
     rejects_folder: str
@@ -67,15 +67,15 @@ class CountSplit(beam.DoFn):
 
     def setup(self) -> None:
         keep_freed_memory()
-        self._counter = WordCounter(PreTokenizer(self._options.pretokenizer))
+        self._counter = WordCounter(self._options.pretokenizer)
 
     def process(self, split: Split) -> Iterator[tuple[int, pa.Table]]:
         yield from count_split(split, self._counter, self._options, self._splits)
 
 
-def warm_up_counting(pretokenizer: str) -> None:
+def warm_up_counting(pretokenizer: PreTokenizer) -> None:
     """Load in advance the kernels that the first split would have to wait for."""
-    counter = WordCounter(PreTokenizer(pretokenizer))
+    counter = WordCounter(pretokenizer)
     counter.begin_split(0)
     for _ in (*counter.count(pa.array([" "], pa.large_string())), *counter.drain()):
         pass

@@ -24,7 +24,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import DataError
-from tokenmill.formats import native
+from tokenmill.formats import recognition
 from tokenmill.tokenizer import Tokenizer
 from transforms.accounts import SplitAccount
 from transforms.journal import Journal
@@ -79,11 +79,11 @@ class EncodeSplit(beam.DoFn):
 
 
 def open_tokenizer(path: str) -> Tokenizer:
-    """Load a native tokenizer from any Beam file system, or take the one that is kept under this path."""
+    """Load a tokenizer from any Beam file system, or take the one that is kept under this path."""
     if path in _KEPT:
         return _KEPT[path]
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        return native.loads(file.read())
+        return recognition.loads(file.read())
 
 
 @contextlib.contextmanager

@@ -33,6 +33,17 @@ _MAJOR_CATEGORY_BITS = {
     "P": bits.PUNCTUATION,
     "Z": bits.WHITESPACE | bits.RE_SPACE,
 }
+#: The blocks that BERT's tokenizer takes for Chinese.
+_BERT_CHINESE = (
+    *(range(0x4E00, 0xA000), range(0x3400, 0x4DC0), range(0x20000, 0x2A6E0), range(0x2A700, 0x2B740), range(0x2B740, 0x2B820)),
+    *(range(0x2B820, 0x2CEB0), range(0xF900, 0xFB00), range(0x2F800, 0x2FA20)),
+)
+_WORD_CATEGORIES = frozenset(["Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "Pc"])
+#: What is in `\w` by another property: the circled and squared letters (Other_Alphabetic), the two joiners.
+_OTHER_WORD = (
+    *(range(0x24B6, 0x24EA), range(0x1F130, 0x1F14A), range(0x1F150, 0x1F16A), range(0x1F170, 0x1F18A)),
+    range(0x200C, 0x200E),
+)
 
 
 def classify(code_point: int, *, unicode_data: ModuleType) -> int:
@@ -48,7 +59,15 @@ def classify(code_point: int, *, unicode_data: ModuleType) -> int:
         found |= bits.RE_SPACE
     if code_point == ord("_"):
         found |= bits.RE_WORD
+    if category[0] == "P" or (code_point < 0x80 and category[0] == "S") or _is_in(code_point, _BERT_CHINESE):
+        found |= bits.BERT_ALONE
+    if category in _WORD_CATEGORIES or _is_in(code_point, _OTHER_WORD):
+        found |= bits.UNICODE_WORD
     return found
+
+
+def _is_in(code_point: int, ranges: tuple[range, ...]) -> bool:
+    return any(code_point in one for one in ranges)
 
 
 def build_class_table(unicode_data: ModuleType) -> bytes:

@@ -7,13 +7,12 @@ are equal bytes.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from tokenmill import schemas
 from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.formats.json_text import parse_object, to_json
 from tokenmill.models import BpeModel, alphabet_of
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
@@ -24,11 +23,12 @@ _KEYS = {
     "version": int,
     "model": str,
     "normalizer": str,
-    "pretokenizer": str,
+    "pretokenizer": (str, dict),
     "special_tokens": list,
     "unk": (str, type(None)),
     "unicode": str,
     "training": dict,
+    "ignore_merges": bool,
     "merge_rules": list,
     "vocab": dict,
 }
@@ -42,26 +42,50 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "version": schemas.TOKENIZER_VERSION,
         "model": model.name,
         "normalizer": tokenizer.normalizer.name,
-        "pretokenizer": tokenizer.pretokenizer.name,
+        "pretokenizer": tokenizer.pretokenizer.spec,
         "special_tokens": list(model.special_tokens),
         "unk": model.unk_token,
         "unicode": tokenizer.pretokenizer.unicode_version,
         "training": tokenizer.training,
+        **({"ignore_merges": True} if model.ignore_merges else {}),
     }
-    lines = [f"  {_json(key)}: {_json(value)}," for key, value in head.items()]
-    rules = _block("[", (_json(list(rule)) for rule in model.merge_rules), "]")
+    return _write(head, model)
+
+
+def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
+    """The file without anything but `merge_rules` and `vocab`, for readers that refuse other keys.
+
+    Raises `UsageError` for a tokenizer that those two keys do not tell: any but `char-bpe` behind `wordpunct`, special tokens.
+    """
+    model, pretokenizer = tokenizer.model, tokenizer.pretokenizer
+    if (model.name, pretokenizer.spec) != ("char-bpe", "wordpunct"):
+        raise UsageError(
+            "a file of two keys stands for char-bpe behind wordpunct, "
+            f"this is {model.name} behind {pretokenizer}; use --to native"
+        )
+    if model.special_tokens:
+        raise UsageError(f"a file of two keys cannot say that {model.special_tokens[0]!r} is a special token; use --to native")
+    return _write({}, model)
+
+
+def _write(head: dict[str, Any], model: BpeModel) -> bytes:
+    lines = [f"  {to_json(key)}: {to_json(value)}," for key, value in head.items()]
+    rules = _block("[", (to_json(list(rule)) for rule in model.merge_rules), "]")
     vocab = _block(
-        "{", (f"{_json(token)}: {token_id}" for token, token_id in sorted(model.vocab.items(), key=lambda item: item[1])), "}"
+        "{", (f"{to_json(token)}: {token_id}" for token, token_id in sorted(model.vocab.items(), key=lambda item: item[1])), "}"
     )
     return "\n".join(["{", *lines, f'  "merge_rules": {rules},', f'  "vocab": {vocab}', "}", ""]).encode("utf-8")
 
 
 def loads(content: bytes) -> Tokenizer:
     """A tokenizer from the bytes of its file; `TokenizerFileError` names the key and the entry that is wrong."""
-    document = _parse(content)
+    return from_document(parse_object(content))
+
+
+def from_document(document: dict[str, Any]) -> Tokenizer:
+    """As `loads`, from the object that the file holds."""
     _check_keys(document)
-    _refuse_surrogates(content, document)
-    pretokenizer = _named(PreTokenizer, document, "pretokenizer", "wordpunct")
+    pretokenizer = _named(PreTokenizer.of, document, "pretokenizer", "wordpunct")
     rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
     specials = tuple(
         _check_string(f"special_tokens[{place}]", token) for place, token in enumerate(document.get("special_tokens", []))
@@ -72,45 +96,10 @@ def loads(content: bytes) -> Tokenizer:
     except UsageError as error:
         raise TokenizerFileError(f"model: {error}") from None
     _check_unicode(document, pretokenizer)
-    model = BpeModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"))
+    whole_words = document.get("ignore_merges", False)
+    model = BpeModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"), whole_words)
     normalizer = _named(Normalizer, document, "normalizer", "identity")
     return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
-
-
-def _parse(content: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(content.decode("utf-8"), object_pairs_hook=_unique_keys)
-    except UnicodeDecodeError as error:
-        raise TokenizerFileError(f"not UTF-8 at byte {error.start}; a tokenizer.json is UTF-8 text") from None
-    except json.JSONDecodeError as error:
-        raise TokenizerFileError(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
-    except RecursionError:
-        raise TokenizerFileError("not a tokenizer: nested too deeply") from None
-    except ValueError as error:
-        raise TokenizerFileError(f"not a tokenizer: {error}") from None
-    if not isinstance(document, dict):
-        raise TokenizerFileError(f"not a tokenizer: a JSON object is needed, this is a {type(document).__name__}")
-    return document
-
-
-def _refuse_surrogates(content: bytes, document: dict[str, Any]) -> None:
-    """Text that JSON can escape but UTF-8 cannot hold; looked for only where the file escapes something of the kind."""
-    if not re.search(rb"\\u[dD][89a-fA-F]", content):
-        return
-    try:
-        _json(document).encode("utf-8")
-    except UnicodeEncodeError as error:
-        text = error.object[error.start : error.start + 1].encode("unicode_escape").decode()
-        raise TokenizerFileError(f"the lone surrogate {text} is no character; tokens are Unicode text") from None
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise TokenizerFileError(f"the key {twice!r} stands twice in one object")
-    return entries
 
 
 def _check_keys(document: dict[str, Any]) -> None:
@@ -120,7 +109,7 @@ def _check_keys(document: dict[str, Any]) -> None:
     for key, value in document.items():
         if key not in _KEYS:
             raise TokenizerFileError(f"the key {key!r} is not known; this is no native tokenizer.json")
-        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):  # type: ignore[arg-type]
+        if not isinstance(value, _KEYS[key]) or (isinstance(value, bool) and _KEYS[key] is not bool):  # type: ignore[arg-type]
             raise TokenizerFileError(f"{key}: {type(value).__name__} found where {_names(_KEYS[key])} belongs")
     if document.get("format", schemas.TOKENIZER_FORMAT) != schemas.TOKENIZER_FORMAT:
         raise TokenizerFileError(f"format: {document['format']!r} is not {schemas.TOKENIZER_FORMAT!r}")
@@ -144,13 +133,13 @@ def _names(types: Any) -> str:
 
 def _check_rule(place: int, rule: Any) -> tuple[str, str]:
     if not isinstance(rule, list) or len(rule) != 2 or not all(isinstance(token, str) and token for token in rule):
-        raise TokenizerFileError(f"merge_rules[{place}]: {_json(rule)[:80]} is no pair of tokens")
+        raise TokenizerFileError(f"merge_rules[{place}]: {to_json(rule)[:80]} is no pair of tokens")
     return rule[0], rule[1]
 
 
 def _check_string(place: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise TokenizerFileError(f"{place}: {_json(value)[:80]} is no token")
+        raise TokenizerFileError(f"{place}: {to_json(value)[:80]} is no token")
     return value
 
 
@@ -159,10 +148,6 @@ def _named(kind: Any, document: dict[str, Any], key: str, default: str) -> Any:
         return kind(document.get(key, default))
     except UsageError as error:
         raise TokenizerFileError(f"{key}: {error}") from None
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=isinstance(value, dict))
 
 
 def _block(opening: str, entries: Iterable[str], closing: str) -> str:

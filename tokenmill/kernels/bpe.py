@@ -246,3 +246,30 @@ def encode_block(tables, cache, text, starts_at, word_ends, doc_words, ids, used
         start = word_ends[stop - 1] if stop > 0 else start
         word = stop
     return encode_words(tables, cache, text, start, word_ends, (word, np.int64(word_ends.size)), ids, used)
+
+
+# --- words that are tokens, whatever the rules make of them ---------------------------------------------------------------------
+
+
+@kernel
+def find_unmerged(tables, text, ends, token_ids, unmerged):
+    """`unmerged[t]` (bool) becomes whether merging the bytes of token t gives anything else than its id.
+
+    Tokens lie end to end in `text` (uint8[n]); `ends`: int64[t]; `token_ids`: int32[t].
+    """
+    ids, found = np.empty(text.size, np.int32), np.empty(SHORT_SYMBOLS, np.int64)
+    start = np.int64(0)
+    for token in range(ends.size):
+        size = encode_word(tables, text, start, ends[token], ids, np.int64(0), found)
+        unmerged[token] = size != 1 or ids[0] != token_ids[token]
+        start = ends[token]
+
+
+@kernel
+def remember_words(cache, text, ends, token_ids):
+    """Let the cache, which must have room, have words of one token each, of any length; arrays as in `find_unmerged`."""
+    start = np.int64(0)
+    for word in range(ends.size):
+        slot = search_word(cache.table.entries, cache.table.arena, text, start, ends[word])
+        remember_word(cache, slot, text, start, ends[word], token_ids, np.int64(word), np.int64(1))
+        start = ends[word]

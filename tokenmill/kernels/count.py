@@ -87,9 +87,10 @@ def partition_of(table, slot, partitions):
 @kernel
 def measure_partitions(table, partitions):
     """int64[partitions, 2]: how many words each partition of the table holds, and how many bytes they have."""
-    sizes = np.zeros((partitions, 2), np.int64)
-    for slot in range(table.entries.shape[0]):
-        if table.entries[slot, HIGH] != FREE:
+    table, sizes = borrow(table), np.zeros((partitions, 2), np.int64)
+    entries = table.entries
+    for slot in range(entries.shape[0]):
+        if entries[slot, HIGH] != FREE:
             partition = partition_of(table, slot, partitions)
             sizes[partition, 0] += 1
             sizes[partition, 1] += length_of_entry(table, slot)
@@ -99,21 +100,22 @@ def measure_partitions(table, partitions):
 @kernel
 def extract_words(table, sizes, word_ends, word_bytes, counts, first_seen):
     """Write all words out, partition after partition: end positions and bytes, counts, and when they were first seen."""
-    partitions = sizes.shape[0]
+    table, word_bytes, partitions = borrow(table), borrow(word_bytes), sizes.shape[0]
+    entries = table.entries
     rows, places = np.zeros(partitions, np.int64), np.zeros(partitions, np.int64)
     for partition in range(1, partitions):
         rows[partition] = rows[partition - 1] + sizes[partition - 1, 0]
         places[partition] = places[partition - 1] + sizes[partition - 1, 1]
-    for slot in range(table.entries.shape[0]):
-        if table.entries[slot, HIGH] == FREE:
+    for slot in range(entries.shape[0]):
+        if entries[slot, HIGH] == FREE:
             continue
         partition = partition_of(table, slot, partitions)
         row = rows[partition]
         copy_word(table, slot, word_bytes, places[partition])
         places[partition] += length_of_entry(table, slot)
         word_ends[row] = places[partition]
-        counts[row] = np.int64(table.entries[slot, VALUE])
-        first_seen[row] = np.int64(table.entries[slot, PAYLOAD])
+        counts[row] = np.int64(entries[slot, VALUE])
+        first_seen[row] = np.int64(entries[slot, PAYLOAD])
         rows[partition] = row + 1
 
 
@@ -130,28 +132,34 @@ def measure_long_words(word_ends):
 
 
 @kernel
-def add_up_words(table, text, word_ends, counts, first_seen, sums):
+def add_up_words(table, keys, text, word_ends, counts, first_seen, sums):
     """Add up rows of words that may repeat: the distinct words go to `sums`, in order of their first row; returns how many there
     are.
 
     The words of the rows lie end to end in `text` (uint8[n], int64[w] ends); `counts` and `first_seen` are int64[w]. The table,
-    empty and with room for all of them, holds the number of the sum in VALUE.
+    empty and with room for all of them, holds the number of the sum in VALUE; `keys` as in `count_words`.
     """
-    table, text, word_ends, sums = borrow(table), borrow(text), borrow(word_ends), borrow(sums)
-    entries, arena, distinct, start = table.entries, table.arena, 0, 0
-    for word in range(word_ends.size):
-        end = word_ends[word]
-        slot = search_word(entries, arena, text, start, end)
-        if entries[slot, HIGH] == FREE:
-            add_word(table, slot, text, start, end)
-            entries[slot, VALUE] = np.uint64(distinct)
-            begin_sum(sums, distinct, text, start, end)
-            sums.first_seen[distinct] = first_seen[word]
-            distinct += 1
-        place = np.int64(entries[slot, VALUE])
-        sums.counts[place] += counts[word]
-        sums.first_seen[place] = min(sums.first_seen[place], first_seen[word])
-        start = end
+    table, keys, text, word_ends, sums = borrow(table), borrow(keys), borrow(text), borrow(word_ends), borrow(sums)
+    entries, arena, distinct, start = table.entries, table.arena, np.int64(0), np.int64(0)
+    for first in range(0, word_ends.size, STAGED):
+        last = min(first + STAGED, word_ends.size)
+        stage_keys(entries, text, start, word_ends, first, last, keys)
+        for word in range(first, last):
+            end = word_ends[word]
+            slot, known = probe_home(entries, keys, word - first)
+            if not known:
+                slot = search_word(entries, arena, text, start, end)
+            if entries[slot, HIGH] == FREE:
+                add_word(table, slot, text, start, end)
+                entries[slot, VALUE] = np.uint64(distinct)
+                begin_sum(sums, distinct, text, start, end)
+                sums.first_seen[distinct] = first_seen[word]
+                distinct += 1
+            place = np.int64(entries[slot, VALUE])
+            sums.counts[place] += counts[word]
+            if first_seen[word] < sums.first_seen[place]:
+                sums.first_seen[place] = first_seen[word]
+            start = end
     return distinct
 
 

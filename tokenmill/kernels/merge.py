@@ -17,7 +17,6 @@ import numpy as np
 from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.intrinsics import borrow, prefetch_row
 from tokenmill.kernels.merge_heap import push_entry, replace_top
-from tokenmill.kernels.merge_index import open_slices
 from tokenmill.kernels.merge_state import (
     AFTER,
     AHEAD,
@@ -38,6 +37,7 @@ from tokenmill.kernels.merge_state import (
     NONE,
     PAIR,
     PAIRS_USED,
+    POSITIONS_USED,
     SPAN,
     START,
     SYMBOL,
@@ -56,7 +56,13 @@ def merge_pairs(state, limit):
 
     Returns (status, rules made by this call); PAUSED says that all of them are made.
     """
-    cells, weights, pairs, heap, positions, mates, events, forbidden, merges, counters = borrow(state)
+    return merge_best_pairs(borrow(state), limit)
+
+
+@part
+def merge_best_pairs(state, limit):
+    """`merge_pairs` with borrowed arrays. (Apart from it: Numba compiles a part twice that both a kernel and a part call.)"""
+    cells, weights, pairs, heap, positions, mates, events, forbidden, merges, counters = state
     made = np.int64(0)
     while made < limit:
         pair = find_best_pair(cells, pairs, heap, positions, counters)
@@ -65,13 +71,12 @@ def merge_pairs(state, limit):
         if not has_room(pairs, counters, pair):
             return NEEDS_ROOM, made
         drop_top(heap, counters)
+        count = pairs[pair, COUNT]
+        pairs[pair, COUNT] = 0  # it is never offered again
         if is_forbidden(cells, forbidden, pair):
-            pairs[pair, COUNT] = 0
             continue
-        key = pairs[pair, KEY]
-        merges[made, 0], merges[made, 1], merges[made, 2] = key >> 32, key & LOW_32, pairs[pair, COUNT]
+        merges[made, 0], merges[made, 1], merges[made, 2] = pairs[pair, KEY] >> 32, pairs[pair, KEY] & LOW_32, count
         made += 1
-        pairs[pair, COUNT] = 0
         first_new = counters[PAIRS_USED]
         events_used = replace_pair(cells, weights, pairs, positions, mates, events, counters, pair)
         open_slices(pairs, counters, first_new)
@@ -209,6 +214,15 @@ def count_new_pair(pairs, counters, mates, symbol, side, key, weight):
     pairs[pair, COUNT] += weight
     pairs[pair, LENGTH] += 1
     return pair
+
+
+@part
+def open_slices(pairs, counters, first):
+    """Reserve LENGTH positions for each pair from `first` on; LENGTH then counts those that are filled."""
+    for pair in range(first, counters[PAIRS_USED]):
+        pairs[pair, START] = counters[POSITIONS_USED]
+        counters[POSITIONS_USED] += pairs[pair, LENGTH]
+        pairs[pair, LENGTH] = 0
 
 
 @part

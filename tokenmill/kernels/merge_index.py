@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenmill.kernels.compiling import kernel, part
+from tokenmill.kernels.compiling import kernel
 from tokenmill.kernels.hashing import mix
 from tokenmill.kernels.merge_state import (
     BARRIER,
@@ -13,8 +13,6 @@ from tokenmill.kernels.merge_state import (
     LENGTH,
     NONE,
     PAIR,
-    PAIRS_USED,
-    POSITIONS_USED,
     SPAN,
     START,
     SYMBOL,
@@ -64,20 +62,10 @@ def count_first_pairs(cells, weights, pairs, slots):
 
 
 @kernel
-def place_first_pairs(cells, pairs, positions, counters):
-    """Write the slices of the pairs that `count_first_pairs` counted (`counters[PAIRS_USED]`)."""
-    open_slices(pairs, counters, np.int64(0))
+def place_first_pairs(cells, pairs, positions):
+    """Write the slices of the pairs that `count_first_pairs` counted: START says where they begin, LENGTH is 0 and grows."""
     for cell in range(cells.shape[0]):
         pair = np.int64(cells[cell, PAIR])
         if pair != NONE:
             positions[pairs[pair, START] + pairs[pair, LENGTH]] = cell
             pairs[pair, LENGTH] += 1
-
-
-@part
-def open_slices(pairs, counters, first):
-    """Reserve LENGTH positions for each pair from `first` on; LENGTH then counts those that are filled."""
-    for pair in range(first, counters[PAIRS_USED]):
-        pairs[pair, START] = counters[POSITIONS_USED]
-        counters[POSITIONS_USED] += pairs[pair, LENGTH]
-        pairs[pair, LENGTH] = 0

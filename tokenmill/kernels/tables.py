@@ -96,6 +96,12 @@ def power_of_two(least: int) -> int:
     return 1 << max(4, (least - 1).bit_length())
 
 
+def arena_bytes_of(ends: np.ndarray) -> int:
+    """Room in the arena for words that end at `ends` (int64[w]) in a text: `arena_bytes_of([3, 20])` is 25, one is long."""
+    lengths = np.diff(ends, prepend=0)
+    return int((lengths[lengths > SHORT_BYTES] + LENGTH_BYTES).sum())
+
+
 @part
 def load_up_to_8(text, start, length):
     """The `length` bytes (1 to 8) from `start` on as a zero-padded little-endian number: `ab` gives 0x6261."""

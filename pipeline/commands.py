@@ -1,0 +1,43 @@
+"""The group of commands: what every command has in common, from the words it gets to the exit code it leaves."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from pipeline.console import INTERRUPTED, fail, leave, prepare_process, split_beam_args
+from tokenmill.errors import TokenmillError
+
+
+class Commands(click.Group):
+    """The group of commands: hands Beam its words, and turns every error into one line and an exit code."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        words, beam_args = split_beam_args(list(sys.argv[1:] if args is None else args))
+        prepare_process()
+        run = super().main
+        try:
+            result = run(words, *rest, standalone_mode=False, obj=beam_args, **extra)
+        except click.ClickException as error:
+            fail(error.format_message() + hint_at_help(error), 2)
+        except TokenmillError as error:
+            fail(str(error), error.exit_code)
+        except (KeyboardInterrupt, click.Abort):
+            fail("interrupted; what was not finished is not published; run the same command again", INTERRUPTED)
+        except OSError as error:
+            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
+        except Exception as error:
+            if os.environ.get("TOKENMILL_DEBUG"):
+                raise
+            fail(f"unexpected {type(error).__name__}: {error}; set TOKENMILL_DEBUG=1 for the traceback, and report it", 1)
+        return leave(result if isinstance(result, int) else 0) if standalone_mode else result
+
+
+def hint_at_help(error: click.ClickException) -> str:
+    """Where to read on, for an error in the words of a command."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f" (see {context.command_path} --help)" if context else ""

@@ -1,0 +1,127 @@
+"""Options that several commands share, and what is made of them: a corpus, a pre-tokenizer, how to run.
+
+As in `cli.py`, nothing heavy is imported before a command runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tokenmill.names import DIGIT_GROUPS, PRETOKENIZERS
+
+if TYPE_CHECKING:
+    from pipeline.planning import Corpus, Execution
+    from tokenmill.pretokenizers import PreTokenizer
+
+Command = Callable[..., Any]
+
+
+def add_options(*options: Command) -> Command:
+    """Several click options as one decorator."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+
+CORPUS_OPTIONS = add_options(
+    click.option(
+        "--format",
+        type=click.Choice(["auto", "text", "jsonl", "parquet", "arrow"]),
+        default="auto",
+        show_default=True,
+        help="What the files hold; auto goes by their names (.jsonl.gz, .parquet, ...).",
+    ),
+    click.option("--text-column", default="text", show_default=True, help="Column or JSON key that holds the text."),
+    click.option("--id-column", help="Column or JSON key that holds document ids; without it a document is called FILE:ROW."),
+    click.option(
+        "--document",
+        type=click.Choice(["line", "file"]),
+        default="line",
+        show_default=True,
+        help="What a document is in text files (for stdlib: the file).",
+    ),
+    click.option("--limit", type=click.IntRange(min=1), help="Take the first N documents, in corpus order."),
+    click.option(
+        "--invalid-utf8",
+        type=click.Choice(["error", "replace", "reject"]),
+        default="reject",
+        show_default=True,
+        help="Bytes that are not UTF-8, and lone surrogates: end the run, put U+FFFD, or set the document aside.",
+    ),
+    click.option("--max-rejects", metavar="N|P%", help="End without a result when more records than this are set aside."),
+)
+
+PRETOKENIZER_OPTIONS = add_options(
+    click.option(
+        "--pretokenizer",
+        type=click.Choice(PRETOKENIZERS),
+        help="How text is cut into words [default: gpt2, regex with --pattern, or that of the counts].",
+    ),
+    click.option(
+        "--split-digits",
+        type=click.Choice([str(group) for group in DIGIT_GROUPS]),
+        help="Cut digits out of the text first: 1, each by itself; 3, in groups of three counted from the right.",
+    ),
+    click.option("--pattern", metavar="REGEX", help="Words are the matches of this pattern of the regex package: exact, slow."),
+)
+
+RUN_OPTIONS = add_options(
+    click.option(
+        "--split-mb",
+        type=click.FloatRange(min=0, min_open=True),
+        default=32,
+        show_default=True,
+        help="Size of a unit of work, and so of a shard's input.",
+    ),
+    click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; by default as many as pay."),
+    click.option("--quiet", is_flag=True, help="No progress, no summary."),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="json gives one object a line on standard error, for programs that watch.",
+    ),
+)
+
+OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace what the folder holds.")
+
+
+def choose_pretokenizer(options: dict[str, Any]) -> PreTokenizer | None:
+    """The pre-tokenizer that the options ask for, None when they say nothing of it."""
+    from tokenmill.pretokenizers import PreTokenizer
+
+    name, digits, pattern = options["pretokenizer"], options["split_digits"], options["pattern"]
+    if name is None and digits is None and pattern is None:
+        return None
+    return PreTokenizer(name or ("gpt2" if pattern is None else "regex"), None if digits is None else int(digits), pattern)
+
+
+def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:
+    """What to read, from the options of the command line."""
+    from pipeline.accounting import MaxRejects
+    from pipeline.planning import Corpus, split_bytes_of
+    from transforms.splits import ReadOptions
+
+    read = ReadOptions(**{name: options[name] for name in ("text_column", "id_column", "document", "invalid_utf8")})
+    most, size = MaxRejects.parse(options["max_rejects"]), split_bytes_of(options["split_mb"])
+    return Corpus(inputs, format=options["format"], read=read, limit=options["limit"], split_bytes=size, max_rejects=most)
+
+
+def make_run(beam_args: tuple[str, ...], options: dict[str, Any]) -> Execution:
+    """How to run, from the options of the command line."""
+    from pipeline.forked import ForkedWorkers
+    from pipeline.planning import Execution
+    from pipeline.progress import reporter
+
+    report = reporter(options["log_format"], options["quiet"])
+    return Execution(report, workers=options["workers"], beam_args=beam_args, ready=ForkedWorkers())

@@ -1,0 +1,227 @@
+"""Encoding, step by step: a text, its words and where they are, their base symbols, every merge, tokens, ids, and back."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tokenmill import reference_words
+from tokenmill.data import load_class_table
+from tokenmill.errors import UsageError
+from tokenmill.explain.symbols import check_length, check_text, split_word
+from tokenmill.kernels import scan_classes
+from tokenmill.patterns import compile_pattern, split_by_pattern
+from tokenmill.reference import Pair
+
+if TYPE_CHECKING:
+    from tokenmill.pretokenizers import PreTokenizer
+    from tokenmill.tokenizer import Tokenizer
+
+EXPLAINED_MODELS = ("char-bpe", "byte-bpe")
+
+#: The classes that patterns go by, and their bits in the table.
+_CLASSES = (
+    *((r"\p{L}", scan_classes.LETTER), (r"\p{N}", scan_classes.NUMBER), (r"\s", scan_classes.WHITESPACE)),
+    *((r"\p{M}", scan_classes.MARK), (r"[\p{Lu}\p{Lt}]", scan_classes.UPPER), (r"\p{Ll}", scan_classes.LOWER)),
+    *((r"[\p{Lm}\p{Lo}]", scan_classes.OTHER_LETTER), (r"\p{P}", scan_classes.PUNCTUATION)),
+    (r"\p{Nd}", scan_classes.DECIMAL),
+    (r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]", scan_classes.UNICODE_WORD),
+)
+
+
+@dataclass(frozen=True)
+class AppliedMerge:
+    """A rule at work in a word: its rank, and the symbols after it."""
+
+    rank: int
+    left: str
+    right: str
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WordExplanation:
+    """A word's way to tokens.
+
+    `characters` and `bytes` are its place in the text, (start, end) with the end excluded; a whitespace that a word is marked for
+    is part of it. `spells` is what each token stands for, bytes that are no character by themselves as `\\xc3`. An id is None for
+    a character that is unknown to a model without an unk token.
+    """
+
+    word: str
+    characters: tuple[int, int]
+    bytes: tuple[int, int]
+    symbols: tuple[str, ...]
+    merges: tuple[AppliedMerge, ...]
+    tokens: tuple[str, ...]
+    ids: tuple[int | None, ...]
+    spells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UnknownCharacter:
+    """A character outside the alphabet, where it is in the text, and what it becomes: the unk token, or None."""
+
+    character: str
+    code_point: str
+    name: str
+    at: int
+    becomes: str | None
+
+
+@dataclass(frozen=True)
+class TextExplanation:
+    """A text's way to ids and back.
+
+    `decoded` is None where an id is missing; `same`: whether it is the text again. `doubtful` are the characters that `re` and
+    `regex`, which cut words here, know as something else than the tables that the tokenizer cuts by: it may cut other words.
+    """
+
+    text: str
+    normalizer: str
+    normalized: str
+    pretokenizer: str
+    lossless: bool
+    model: str
+    words: tuple[WordExplanation, ...]
+    tokens: tuple[str, ...]
+    ids: tuple[int | None, ...]
+    unknown: tuple[UnknownCharacter, ...]
+    doubtful: tuple[str, ...]
+    decoded: str | None
+    same: bool
+
+
+def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
+    """Normalize, cut into words, merge, look ids up, decode: every step of encoding a text.
+
+    Raises `UsageError` for a text that is too long and for a model that is no BPE, `InvalidTextError` for a text that UTF-8
+    cannot hold.
+    """
+    if tokenizer.model.name not in EXPLAINED_MODELS:
+        raise UsageError(f"model {tokenizer.model.name!r} cannot be explained; {' and '.join(EXPLAINED_MODELS)} can")
+    check_text(text)
+    check_length(len(text), "the text has", "give a part of it")
+    ranks = {rule: rank for rank, rule in enumerate(tokenizer.merge_rules)}
+    words = tuple(_explain_word(tokenizer, ranks, text, word, start) for word, start in place_words(tokenizer.pretokenizer, text))
+    ids = tuple(token_id for word in words for token_id in word.ids)
+    known = [token_id for token_id in ids if token_id is not None]
+    decoded = tokenizer.decode(known) if len(known) == len(ids) else None
+    return TextExplanation(
+        text=text,
+        normalizer=tokenizer.normalizer.name,
+        normalized=text,  # the one normalizer there is, identity, changes nothing
+        pretokenizer=str(tokenizer.pretokenizer),
+        lossless=tokenizer.pretokenizer.lossless,
+        model=tokenizer.model.name,
+        words=words,
+        tokens=tuple(token for word in words for token in word.tokens),
+        ids=ids,
+        unknown=tuple(_find_unknown(tokenizer, text, words)),
+        doubtful=tuple(_find_doubtful(tokenizer.pretokenizer, text)),
+        decoded=decoded,
+        same=decoded == text,
+    )
+
+
+def place_words(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[str, int]]:
+    """Words as the model takes them, and the characters where they begin: `Hi, you` gives `Hi` 0, `,` 2, ` you` 3.
+
+    Under wordpunct a space in front of a word stands for the whitespace character that was there.
+    """
+    position = 0
+    for word in _cut_words(pretokenizer, text):
+        marked = not pretokenizer.lossless and word.startswith(" ")
+        # Dropped characters are whitespace, no word begins with one: the next occurrence is the place.
+        start = text.index(word[marked:], position) - marked
+        yield word, start
+        position = start + len(word)
+
+
+def _cut_words(pretokenizer: PreTokenizer, text: str) -> Iterable[str]:
+    """The words of a text; those of a pattern that anybody may give are found within a time limit."""
+    digits = pretokenizer.split_digits
+    if pretokenizer.pattern is None:
+        return reference_words.cut_words(pretokenizer.name, text, marker=" ", split_digits=digits)
+    parts = reference_words.cut_out_digits(text, digits, with_space=False) if digits else [text]
+    pattern = compile_pattern(pretokenizer.pattern)
+    return [word for part in parts for word in split_by_pattern(pattern, part)]
+
+
+def _find_doubtful(pretokenizer: PreTokenizer, text: str) -> Iterator[str]:
+    """The characters of which the tokenizer's tables say something else; a pattern alone is run by `regex` there too."""
+    if pretokenizer.pattern is None or pretokenizer.split_digits is not None:
+        yield from (character for character in dict.fromkeys(text) if not is_certain(character))
+
+
+def is_certain(character: str) -> bool:
+    """Whether `re` and `regex`, whose Unicode tables are of other versions, see a character as the tokenizer does."""
+    if character.isascii():
+        return True
+    import regex
+
+    known = int(load_class_table()[ord(character)])
+    return all(bool(regex.match(pattern, character)) == bool(known & bit) for pattern, bit in _CLASSES) and (
+        bool(re.match(r"\w", character)) == bool(known & scan_classes.RE_WORD)
+    )
+
+
+def _explain_word(tokenizer: Tokenizer, ranks: Mapping[Pair, int], text: str, word: str, start: int) -> WordExplanation:
+    symbols = split_word(word, tokenizer.model.name, tokenizer.pretokenizer.marks_spaces)
+    merges = tuple(apply_merges(symbols, ranks))
+    last, whole = merges[-1].symbols if merges else tuple(symbols), "".join(symbols)
+    if tokenizer.model.ignore_merges and last != (whole,) and is_known(tokenizer, whole):
+        merges, last = (), (whole,)
+    found = [_look_up(tokenizer, symbol) for symbol in last]
+    first_byte, end = len(text[:start].encode()), start + len(word)
+    return WordExplanation(
+        word=whole,
+        characters=(start, end),
+        bytes=(first_byte, first_byte + len(text[start:end].encode())),
+        symbols=tuple(symbols),
+        merges=merges,
+        tokens=tuple(token for token, _ in found),
+        ids=tuple(token_id for _, token_id in found),
+        spells=tuple(_spell(tokenizer, token, token_id) for token, token_id in found),
+    )
+
+
+def apply_merges(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> Iterator[AppliedMerge]:
+    """The steps of `reference.encode_word`: the lowest rank first, the leftmost place first, one place at a time."""
+    symbols = list(symbols)
+    while candidates := [(ranks[pair], at) for at, pair in enumerate(pairwise(symbols)) if pair in ranks]:
+        rank, at = min(candidates)
+        left, right = symbols[at : at + 2]
+        symbols[at : at + 2] = [left + right]
+        yield AppliedMerge(rank, left, right, tuple(symbols))
+
+
+def is_known(tokenizer: Tokenizer, symbol: str) -> bool:
+    """Whether text can make a token of this spelling: special tokens never come out of text."""
+    return symbol in tokenizer.model.vocab and symbol not in tokenizer.special_tokens
+
+
+def _look_up(tokenizer: Tokenizer, symbol: str) -> tuple[str, int | None]:
+    """The token that a symbol becomes, and its id: itself, or the unk token, or itself without an id."""
+    vocab, unk = tokenizer.model.vocab, tokenizer.model.unk_token
+    if is_known(tokenizer, symbol):
+        return symbol, vocab[symbol]
+    return (symbol, None) if unk is None else (unk, vocab[unk])
+
+
+def _spell(tokenizer: Tokenizer, token: str, token_id: int | None) -> str:
+    return token if token_id is None else tokenizer.decode_bytes([token_id]).decode("utf-8", "backslashreplace")
+
+
+def _find_unknown(tokenizer: Tokenizer, text: str, words: Iterable[WordExplanation]) -> Iterator[UnknownCharacter]:
+    """Only character models have unknown ones; there a symbol is a character."""
+    for word in words:
+        for at, symbol in enumerate(word.symbols, start=word.characters[0]):
+            if not is_known(tokenizer, symbol):
+                character = text[at]
+                name = unicodedata.name(character, "without a name")
+                yield UnknownCharacter(character, f"U+{ord(character):04X}", name, at, tokenizer.model.unk_token)

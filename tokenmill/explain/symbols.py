@@ -1,0 +1,29 @@
+"""What training and encoding have in common: words as base symbols, and how much text can be followed step by step."""
+
+from __future__ import annotations
+
+from tokenmill import reference
+from tokenmill.errors import InvalidTextError, UsageError
+
+#: Characters of a text, and of all words trained on: more than anybody reads step by step.
+MOST_CHARACTERS = 2_000
+
+
+def split_word(word: str, model: str, marks_spaces: bool) -> list[str]:
+    """The base symbols of a word in a model; `marks_spaces` as in `CharacterAlphabet`: `" é"` is `Ġ`, `é`, or in bytes `ĠÃ©`."""
+    if model == "byte-bpe":
+        return reference.split_into_bytes(word)
+    return reference.split_into_characters(word) if marks_spaces else list(word)
+
+
+def check_length(characters: int, what: str, way_out: str) -> None:
+    """No more characters than one can follow step by step, or UsageError."""
+    if characters > MOST_CHARACTERS:
+        raise UsageError(f"{what} {characters:,} characters; explain takes at most {MOST_CHARACTERS:,}: {way_out}")
+
+
+def check_text(text: str) -> None:
+    """Unicode text that UTF-8 can hold, or InvalidTextError."""
+    for place, character in enumerate(text):
+        if 0xD800 <= ord(character) < 0xE000:
+            raise InvalidTextError(f"the text is not UTF-8 at character {place}; explain takes Unicode text, so replace it")

@@ -1,0 +1,201 @@
+"""Training, round by round: which pairs lead, which one is merged and why, and what the words are then.
+
+A model that ranks pairs in another way is one more entry in `SCORINGS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+
+from tokenmill import reference
+from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
+from tokenmill.explain.symbols import check_length, check_text, split_word
+from tokenmill.reference import Pair
+
+SHOWN_CANDIDATES = 5
+_SHOWN_WORDS = 4
+
+Score = int | Fraction
+
+
+@dataclass(frozen=True)
+class CountedWord:
+    """A word of the corpus, how often it occurs, and its symbols: the base symbols, or those after some merges."""
+
+    word: str
+    count: int
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How a model ranks pairs: the highest score is merged.
+
+    `score_pairs` gives the score of each pair of the words, in order of first occurrence; `show_working` how one came about.
+    """
+
+    name: str
+    score_pairs: Callable[[Sequence[CountedWord]], dict[Pair, Score]]
+    show_working: Callable[[Pair, Sequence[CountedWord]], str]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A pair that could be merged: its score, how that came about, and whether it shares the highest with another pair."""
+
+    left: str
+    right: str
+    score: Score
+    working: str
+    tied: bool
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class LearnedMerge:
+    """One round of training.
+
+    `candidates` are the leading ones of `pairs`, the chosen one first; `words` the symbols of each word after the merge.
+    """
+
+    rank: int
+    left: str
+    right: str
+    product: str
+    score: Score
+    reason: str
+    pairs: int
+    candidates: tuple[Candidate, ...]
+    words: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class TrainingExplanation:
+    """A whole training: `vocabulary` holds tokens by id, the alphabet first, then the products in order of rank."""
+
+    model: str
+    score: str
+    ties: str
+    words: tuple[CountedWord, ...]
+    alphabet: tuple[str, ...]
+    merges: tuple[LearnedMerge, ...]
+    stop: str
+    vocabulary: tuple[str, ...]
+
+
+def explain_training(
+    words: Mapping[str, int],
+    *,
+    model: str = "char-bpe",
+    marks_spaces: bool = True,
+    ties: str = "smallest",
+    vocab_size: int | None = None,
+    merges: int | None = None,
+) -> TrainingExplanation:
+    """Train on words and their counts, in corpus order, and tell each round.
+
+    Stops at `vocab_size` tokens (alphabet and products) or after `merges` rules, whichever is given, or when no pair is left.
+    `marks_spaces`: a space in a character model shows as `Ġ`. Raises `NothingToTrainOnError` for no words,
+    `VocabularySizeError` where the size is below the alphabet, `UsageError` for too much text and for options that are wrong.
+    """
+    _check_training(words, model, ties, vocab_size, merges)
+    counted = tuple(CountedWord(word, n, tuple(split_word(word, model, marks_spaces))) for word, n in words.items())
+    seen = {symbol for word in counted for symbol in word.symbols}
+    alphabet = sorted(reference.visible_bytes() if model == "byte-bpe" else seen)
+    if vocab_size is not None and vocab_size < len(alphabet):
+        raise VocabularySizeError(
+            f"vocabulary size {vocab_size} is too small: the alphabet has {len(alphabet)} symbols; give at least {len(alphabet)}"
+        )
+    wanted = vocab_size - len(alphabet) if vocab_size is not None else merges or 0
+    scoring = SCORINGS[model]
+    learned = tuple(_learn_merges(counted, alphabet, scoring, ties, wanted))
+    stop = f"vocabulary size {vocab_size} reached" if merges is None else f"{merges} merges made"
+    if len(learned) < wanted:
+        stop = f"no pair is left after {len(learned)} merges: every word is one symbol"
+    products = tuple(merge.product for merge in learned)
+    return TrainingExplanation(model, scoring.name, ties, counted, tuple(alphabet), learned, stop, (*alphabet, *products))
+
+
+def _check_training(words: Mapping[str, int], model: str, ties: str, vocab_size: int | None, merges: int | None) -> None:
+    for name, value, choices in (("model", model, tuple(SCORINGS)), ("ties", ties, ("smallest", "first-seen"))):
+        if value not in choices:
+            raise UsageError(f"{name} {value!r} is not known; choose one of {', '.join(choices)}")
+    if (vocab_size is None) == (merges is None):
+        raise UsageError("give either a vocabulary size or a number of merges")
+    if merges is not None and merges < 0:
+        raise UsageError(f"merges {merges} is below 0")
+    if not words:
+        raise NothingToTrainOnError("nothing to train on: no word is given, and the text holds none; give words such as low:5")
+    for word in words:
+        check_text(word)
+    check_length(sum(map(len, words)), "the words have", "train on fewer of them")
+
+
+def _learn_merges(
+    words: Sequence[CountedWord], alphabet: Sequence[str], scoring: Scoring, ties: str, wanted: int
+) -> Iterator[LearnedMerge]:
+    """Round after round, until `wanted` rules are made or no pair is left."""
+    ids = {symbol: number for number, symbol in enumerate(alphabet)}
+    order = ids if ties == "smallest" else None
+    for rank in range(wanted):
+        scores = scoring.score_pairs(words)
+        if not scores:
+            return
+        ranked = _rank_pairs(scores, order)
+        left, right = chosen = ranked[0]
+        highest = scores[chosen]
+        sharing = sum(score == highest for score in scores.values())
+        candidates = tuple(
+            Candidate(
+                *pair, scores[pair], scoring.show_working(pair, words), sharing > 1 and scores[pair] == highest, pair == chosen
+            )
+            for pair in ranked[:SHOWN_CANDIDATES]
+        )
+        reason = _give_reason(chosen, sharing, words, order)
+        words = [replace(word, symbols=tuple(reference.replace_pair(word.symbols, chosen))) for word in words]
+        after = tuple(word.symbols for word in words)
+        yield LearnedMerge(rank, left, right, left + right, highest, reason, len(scores), candidates, after)
+        ids.setdefault(left + right, len(ids))
+
+
+def _rank_pairs(scores: Mapping[Pair, Score], ids: Mapping[str, int] | None) -> list[Pair]:
+    """The pairs by score, highest first; equal ones by their ids where they are given, otherwise as first seen."""
+    pairs = list(scores) if ids is None else sorted(scores, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+    return sorted(pairs, key=scores.__getitem__, reverse=True)
+
+
+def _give_reason(chosen: Pair, sharing: int, words: Sequence[CountedWord], ids: Mapping[str, int] | None) -> str:
+    """Why a pair is merged that has the highest score, which `sharing` pairs have."""
+    if sharing == 1:
+        return "the highest"
+    if ids is not None:
+        return f"{sharing} pairs share the highest; this one has the smallest ids, ({ids[chosen[0]]}, {ids[chosen[1]]})"
+    first = next(word for word in words if chosen in pairwise(word.symbols))
+    return f"{sharing} pairs share the highest; this one is seen first, in {_name(first)}"
+
+
+def _score_by_count(words: Sequence[CountedWord]) -> dict[Pair, Score]:
+    """What BPE goes by: how often a pair occurs."""
+    return {**reference.count_pairs([word.symbols for word in words], [word.count for word in words])}
+
+
+def _add_up(pair: Pair, words: Sequence[CountedWord]) -> str:
+    """Where a pair occurs: `newest 6 + widest 3`; with two places in a word, `2 × banana 5`."""
+    places = [(sum(found == pair for found in pairwise(word.symbols)), word) for word in words]
+    terms = [f"{f'{number} × ' if number > 1 else ''}{_name(word)} {word.count:,}" for number, word in places if number]
+    more = [f"{len(terms) - _SHOWN_WORDS} more words"] if len(terms) > _SHOWN_WORDS else []
+    return " + ".join(terms[:_SHOWN_WORDS] + more)
+
+
+def _name(word: CountedWord) -> str:
+    return word.word.replace(" ", "␣")
+
+
+#: How each model that can be explained ranks pairs.
+SCORINGS: dict[str, Scoring] = {
+    "char-bpe": Scoring("count", _score_by_count, _add_up),
+    "byte-bpe": Scoring("count", _score_by_count, _add_up),
+}

@@ -1,0 +1,57 @@
+"""What the formats of others share: a byte-level tokenizer out of its parts, and what an export must refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from tokenmill.alphabets import ByteAlphabet, visible_bytes
+from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.models import BpeModel
+from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.tokenizer import Tokenizer
+
+Rule = tuple[str, str]
+
+_SHOW = dict(enumerate(visible_bytes()))
+_RULE = re.compile(r"merge_rules\[(\d+)\]")
+
+
+def show_bytes(token: bytes) -> str:
+    """Bytes in the visible form: `b" the"` is `Ġthe`."""
+    return token.decode("latin-1").translate(_SHOW)
+
+
+def build_tokenizer(
+    vocab: dict[str, int],
+    rules: Sequence[Rule],
+    *,
+    pretokenizer: str,
+    special_tokens: Sequence[str],
+    unk_token: str | None = None,
+    ignore_merges: bool = False,
+    rule_place: Callable[[int], str],
+) -> Tokenizer:
+    """A byte-level tokenizer. Errors of the model name a rule by its place in the file, which `rule_place` gives for its rank."""
+    try:
+        model = BpeModel("byte-bpe", ByteAlphabet(), vocab, tuple(rules), tuple(special_tokens), unk_token, ignore_merges)
+    except TokenizerFileError as error:
+        raise TokenizerFileError(_RULE.sub(lambda match: rule_place(int(match[1])), str(error), count=1)) from None
+    try:
+        return Tokenizer(model, pretokenizer=PreTokenizer(pretokenizer))
+    except UsageError as error:
+        raise TokenizerFileError(str(error)) from None
+
+
+def refuse_options(tokenizer: Tokenizer, target: str) -> None:
+    """Formats of others have the pre-tokenizers of the field alone, without digits cut out first or patterns of one's own."""
+    if not isinstance(tokenizer.pretokenizer.spec, str):
+        raise UsageError(f"{target} cannot say how {tokenizer.pretokenizer} cuts words; use --to native")
+
+
+def refuse_characters(tokenizer: Tokenizer, target: str) -> None:
+    """Formats of bytes take no character model."""
+    if not tokenizer.model.takes_any_bytes:
+        raise UsageError(
+            f"{target} holds tokens of bytes, this {tokenizer.model.name} model has tokens of characters; use --to native"
+        )

@@ -1,0 +1,107 @@
+"""GPT-2's two files: `vocab.json`, from tokens to ids, and `merges.txt`, a rule a line; with them `special_tokens_map.json`.
+
+Nothing in them says how text is cut into words: they stand for GPT-2's own pattern.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.formats.building import Rule, build_tokenizer, refuse_options
+from tokenmill.formats.json_text import excerpt, parse_object
+from tokenmill.tokenizer import Tokenizer
+
+VOCAB, MERGES, SPECIALS = "vocab.json", "merges.txt", "special_tokens_map.json"
+#: The one special token that GPT-2's vocab.json holds without a word.
+_END = "<|endoftext|>"
+_HEADER = "#version"
+
+
+def loads(files: Mapping[str, bytes]) -> Tokenizer:
+    """A tokenizer from the files of a folder by name. `TokenizerFileError` names the file and the line or entry.
+
+    Special tokens are those of `special_tokens_map.json`; without it, `<|endoftext|>` if it is there.
+    """
+    for name in (VOCAB, MERGES):
+        if name not in files:
+            raise TokenizerFileError(f"{name}: it is missing; {VOCAB} and {MERGES} belong together")
+    vocab = _parse(files, VOCAB)
+    lines = _parse_merges(files[MERGES])
+    specials = _read_specials(_parse(files, SPECIALS)) if SPECIALS in files else [_END] * (_END in vocab)
+    return build_tokenizer(
+        vocab,
+        [rule for _, rule in lines],
+        pretokenizer="gpt2",
+        special_tokens=specials,
+        rule_place=lambda rank: f"{MERGES}, line {lines[rank][0]}",
+    )
+
+
+def dumps(tokenizer: Tokenizer) -> dict[str, bytes]:
+    """The files by name. Raises `UsageError` where their readers would not give the same ids."""
+    model = tokenizer.model
+    for place, rule in enumerate(model.merge_rules):
+        if any(character.isspace() for character in rule[0] + rule[1]):
+            raise UsageError(
+                f"{MERGES} puts a space between two tokens, and rule {place}, {rule}, holds one itself; use --to native"
+            )
+        if rule[0].startswith(_HEADER):
+            raise UsageError(f"{MERGES} passes over lines that begin with {_HEADER}, as rule {place} would; use --to huggingface")
+    if not model.takes_any_bytes:
+        raise UsageError(f"{VOCAB} holds tokens of bytes, this {model.name} model has tokens of characters; use --to native")
+    refuse_options(tokenizer, f"{VOCAB} and {MERGES}")
+    if tokenizer.pretokenizer.name != "gpt2":
+        raise UsageError(
+            f"{VOCAB} and {MERGES} stand for the pre-tokenizer gpt2, not {tokenizer.pretokenizer.name}; use --to huggingface"
+        )
+    if model.ignore_merges and model.unmerged.ids.size:
+        token = model.token_of_id[int(model.unmerged.ids[0])]
+        raise UsageError(f"{MERGES} cannot say that {token!r} is one token, which no rules make; use --to huggingface")
+    vocab = dict(sorted(model.vocab.items(), key=lambda entry: entry[1]))
+    rules = "".join(f"{left} {right}\n" for left, right in model.merge_rules)
+    specials = {"additional_special_tokens": list(model.special_tokens)}
+    return {
+        VOCAB: json.dumps(vocab, ensure_ascii=False).encode("utf-8"),
+        MERGES: f"{_HEADER}: 0.2\n{rules}".encode(),
+        SPECIALS: json.dumps(specials, ensure_ascii=False).encode("utf-8"),
+    }
+
+
+def _parse(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+    try:
+        return parse_object(files[name])
+    except TokenizerFileError as error:
+        raise TokenizerFileError(f"{name}: {error}") from None
+
+
+def _parse_merges(content: bytes) -> list[tuple[int, Rule]]:
+    """Rules with their line numbers. Lines that begin with `#version` and empty ones are passed over."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TokenizerFileError(f"{MERGES}: not UTF-8 at byte {error.start}") from None
+    rules = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.removesuffix("\r")
+        if not line or line.startswith(_HEADER):
+            continue
+        parts = line.split(" ")
+        if len(parts) != 2 or not all(parts):
+            raise TokenizerFileError(f"{MERGES}, line {number}: {excerpt(line)} is no pair of tokens")
+        rules.append((number, (parts[0], parts[1])))
+    return rules
+
+
+def _read_specials(document: dict[str, Any]) -> list[str]:
+    """Each value is a token, an object with its text under `content`, or a list of these."""
+    found: dict[str, None] = {}
+    for key, value in document.items():
+        for entry in value if isinstance(value, list) else [value]:
+            token = entry.get("content") if isinstance(entry, dict) else entry
+            if not isinstance(token, str) or not token:
+                raise TokenizerFileError(f"{SPECIALS}: {key}: {excerpt(entry)} is no token")
+            found[token] = None
+    return list(found)

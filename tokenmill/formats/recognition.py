@@ -1,0 +1,65 @@
+"""Which format a tokenizer file has, by what it holds, never by its name; and the names that exports go by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.formats import gpt2_files, huggingface, native, tiktoken
+from tokenmill.formats.json_text import parse_object
+from tokenmill.names import TOKENIZER_FORMATS
+from tokenmill.tokenizer import Tokenizer
+
+#: A token in base64 and a rank, alone on the first line.
+_RANK_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?(?:\n|\Z)")
+#: The files of a folder that are read, all others are left alone.
+FOLDER_FILES = ("tokenizer.json", gpt2_files.VOCAB, gpt2_files.MERGES, gpt2_files.SPECIALS)
+
+
+def loads(content: bytes, *, pretokenizer: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Tokenizer:
+    """A tokenizer from a file of any format. `pretokenizer` and `special_tokens` are for rank files, which lack both.
+
+    Raises `TokenizerFileError` with the place of what is wrong, `UsageError` where something must be said or must not.
+    """
+    if _RANK_LINE.match(content):
+        return tiktoken.loads(content, pretokenizer=pretokenizer, special_tokens=special_tokens)
+    if pretokenizer is not None or special_tokens is not None:
+        raise UsageError("only tiktoken rank files leave pre-tokenizer and special tokens open; this file says them itself")
+    if content.startswith(b"#version"):
+        raise TokenizerFileError(f"this is {gpt2_files.MERGES} alone; give the folder that holds {gpt2_files.VOCAB} too")
+    return _from_document(parse_object(content))
+
+
+def loads_folder(files: Mapping[str, bytes]) -> Tokenizer:
+    """A tokenizer from those of `FOLDER_FILES` that a folder has: its tokenizer.json, or GPT-2's files."""
+    if "tokenizer.json" in files:
+        return loads(files["tokenizer.json"])
+    if not {gpt2_files.VOCAB, gpt2_files.MERGES} & files.keys():
+        raise TokenizerFileError(f"the folder holds neither tokenizer.json nor {gpt2_files.VOCAB} and {gpt2_files.MERGES}")
+    return gpt2_files.loads(files)
+
+
+def dumps(tokenizer: Tokenizer, target: str) -> dict[str, bytes]:
+    """The files of a format by name; one of `TOKENIZER_FORMATS`. Raises `UsageError` where the export would not be exact."""
+    if target == "gpt2":
+        return gpt2_files.dumps(tokenizer)
+    writers = {
+        "native": ("tokenizer.json", native.dumps),
+        "two-key": ("tokenizer.json", native.dumps_two_keys),
+        "huggingface": ("tokenizer.json", huggingface.dumps),
+        "tiktoken": ("ranks.tiktoken", tiktoken.dumps),
+    }
+    if target not in writers:
+        raise UsageError(f"format {target!r} is not known; choose one of {', '.join(TOKENIZER_FORMATS)}")
+    name, write = writers[target]
+    return {name: write(tokenizer)}
+
+
+def _from_document(document: dict[str, Any]) -> Tokenizer:
+    if isinstance(document.get("model"), dict):
+        return huggingface.from_document(document)
+    if document and "merge_rules" not in document and all(isinstance(value, int) for value in document.values()):
+        raise TokenizerFileError(f"this is {gpt2_files.VOCAB} alone; give the folder that holds {gpt2_files.MERGES} too")
+    return native.from_document(document)

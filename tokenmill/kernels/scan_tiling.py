@@ -1,0 +1,50 @@
+"""The loop of a lossless scanner, put around the two rules that make a pre-tokenizer: one for 64 bytes, one for a word.
+
+The rules are written with `register_jitable`, not `njit`: those are plain functions that numba finds by name, so that a scanner
+made here is cached on disk. (A compiled function held by a closure is another one in every process, and defeats the cache.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from tokenmill.kernels.intrinsics import count_leading_zeros
+from tokenmill.kernels.scan_blocks import BLOCK_BYTES, write_word_ends
+
+_ZERO = np.int64(0)
+_NO_BITS = np.uint64(0)
+
+
+def make_tiling_scanner(mark_starts, end_of_word, options):
+    """A scanner (signature in `scan.py`) whose words tile the text.
+
+    `mark_starts(text, position, end, classes, options)` gives the certain word starts behind bit 0 of the block at `position`, a
+    word start itself, and whether the document ends in the block. `end_of_word`, of the same arguments, gives the end of the word
+    at `position`; it is asked where a block is of no use. `options` is a tuple of numbers, constant in the compiled code.
+    """
+
+    @njit(cache=True, nogil=True)
+    def scan(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
+        document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
+        while document < doc_ends.size and documents < doc_words.size:
+            end = doc_ends[document]
+            while position < end and words < word_ends.size:
+                starts, at_end = _NO_BITS, False
+                if position + BLOCK_BYTES <= text.size and words + BLOCK_BYTES < word_ends.size:
+                    starts, at_end = mark_starts(text, position, end, classes, options)
+                    words = write_word_ends(starts, position, word_ends, words)
+                if starts and not at_end:
+                    position += 63 - count_leading_zeros(starts)
+                    continue
+                position = end if at_end else end_of_word(text, position, end, classes, options)
+                word_ends[words] = position
+                words += 1
+            if position < end:
+                break
+            doc_words[documents] = words
+            document, documents = document + 1, documents + 1
+        cursor[0], cursor[1] = document, position
+        return words, documents
+
+    return scan

@@ -1,0 +1,18 @@
+"""The names that options take, for the library, the command line and the configuration alike. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+PretokenizerName = Literal[
+    "gpt2", "cl100k", "o200k", "llama3", "qwen2", "bert", "wordpunct", "whitespace", "whitespace-punct", "none", "regex"
+]
+#: What `--pretokenizer` takes; `pretokenizers.py` says what each does.
+PRETOKENIZERS: tuple[str, ...] = get_args(PretokenizerName)
+
+DigitGroup = Literal[1, 3]
+#: What `--split-digits` takes.
+DIGIT_GROUPS: tuple[int, ...] = get_args(DigitGroup)
+
+#: What `tokenmill convert --to` takes, and `Tokenizer.to_format`.
+TOKENIZER_FORMATS = ("native", "huggingface", "tiktoken", "gpt2", "two-key")
