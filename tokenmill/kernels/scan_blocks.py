@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from tokenmill.kernels.intrinsics import copy_64_bytes, count_ones, count_trailing_zeros, mark_bytes_between
+from tokenmill.kernels.intrinsics import copy_64_bytes, count_leading_zeros, count_ones, count_trailing_zeros, mark_bytes_between
 from tokenmill.kernels.scan_bytes import contraction_length, read_class
 from tokenmill.kernels.scan_classes import NO_CLASS, RE_SPACE, RE_WORD, WHITESPACE
 
@@ -155,19 +155,21 @@ def mark_wordpunct_starts(text, position, end, classes):
     return keep_certain(starts, known, at_end), dropped, white & ~dropped & ~space, at_end
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def write_kept_ends(starts, dropped, position, word_ends, words):
     """`write_word_ends` where dropped bytes do not count; returns the new `words` and the last start's offset in the block.
 
-    0b10100 without 0b01000, at position 100, writes 102, 103, and the offset is 4.
+    0b10100 without 0b01000, at position 100, writes 102, 103, and the offset is 4. Without a start, the offset is 0.
     """
-    offset = np.int64(0)
-    while starts:
-        offset = count_trailing_zeros(starts)
-        word_ends[words] = position + count_ones(((_ONE << np.uint64(offset)) - _ONE) & ~dropped)
-        words += 1
-        starts &= starts - _ONE
-    return words, offset
+    stop = words + count_ones(starts)
+    last = 63 - count_leading_zeros(starts | _ONE)
+    while words < stop:
+        for place in range(words, words + 8):
+            before = (_ONE << np.uint64(count_trailing_zeros(starts) & 63)) - _ONE
+            word_ends[place] = position + count_ones(before & ~dropped)
+            starts &= starts - _ONE
+        words += 8
+    return stop, last
 
 
 @njit(cache=True, nogil=True)
@@ -183,22 +185,17 @@ def write_spaces(places, dropped, target, at):
 def copy_kept(text, position, dropped, length, target, at):
     """Copy the first `length` bytes of a block without the dropped ones to target[at:]; returns where the copy ends.
 
-    Always whole 64 bytes, the surplus to be overwritten: both arrays must have two blocks of room. `Hi,  I`, 0b01000, 6 copies
-    `Hi, I`.
+    Every run of kept bytes as whole 64 bytes, the surplus overwritten by the next one, so that no copy waits for another: both
+    arrays must have two blocks of room. `Hi,  I`, 0b01000, 6 copies `Hi, I`.
     """
-    offset = 0
-    while True:
-        copy_64_bytes(text, position + offset, target, at)
-        kept = min(count_trailing_zeros(dropped), length - offset)
-        offset, at = offset + kept, at + kept
-        if offset >= length:
-            return at
-        dropped >>= np.uint64(kept)
-        skipped = count_trailing_zeros(~dropped)
-        offset += skipped
-        if offset >= length:
-            return at
-        dropped >>= np.uint64(skipped)
+    kept = ~dropped & mark_first(length)
+    runs = kept & ~(kept << _ONE)
+    while runs:
+        offset = count_trailing_zeros(runs)
+        before = kept & ((_ONE << np.uint64(offset)) - _ONE)
+        copy_64_bytes(text, position + offset, target, at + count_ones(before))
+        runs &= runs - _ONE
+    return at + count_ones(kept)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
