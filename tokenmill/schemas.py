@@ -32,6 +32,9 @@ WORD_COUNTS = pa.schema(
 #: A token shard. One row per document, empty documents too; ids are int32, what an Embedding layer takes as they are.
 TOKENS = pa.schema([pa.field("doc_id", pa.string()), pa.field("input_ids", pa.list_(pa.int32()))])
 
+#: What options add to a token shard: lists as long as `input_ids`. Masks and types are small numbers, and int8.
+TOKEN_MASK = pa.list_(pa.int8())
+
 #: How many hash partitions the word counts of one split are cut into. Fixed, so that no result depends on the workers.
 COUNT_PARTITIONS = 16
 

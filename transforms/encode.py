@@ -131,7 +131,7 @@ def encode_documents(batch: DocumentBatch, tokenizer: Tokenizer, writer: ShardWr
         known = pa.array(~unknown)
         ids, encoded = ids.filter(known), encoded.filter(known)
         account.reject(batch.file, len(places))
-    writer.write(ids, encoded)
+    writer.write({"doc_id": ids, "input_ids": encoded})
     return heapq.merge(batch.rejects, (describe_unknown(batch, place, tokenizer) for place in places), key=attrgetter("row"))
 
 
