@@ -1,7 +1,7 @@
 """Taking over what earlier runs have made: of the same work, of one that was cut short, of the dataset that is published.
 
-What is taken over is a *part*: the shard of a split, or its word counts, with its rejects and its record in the journal. It is taken
-over when its split has the same key (`pipeline.fingerprints`), the record tells of no failure, and the file has the size that the
+What is taken over is a *part*: the shard of a split, or its word counts, with its rejects and its record in the journal. That is
+done when its split has the same key (`pipeline.fingerprints`), the record tells of no failure, and the file has the size that the
 record says. It gets a second name in the run's own folder and is no longer told from what the run has made itself.
 """
 

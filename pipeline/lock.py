@@ -2,10 +2,10 @@
 
     DIR/_lock.json    {"host": "mill-3", "pid": 4711, "since": "2026-05-04T03:00:00+00:00", "command": "tokenmill build my.yaml"}
 
-On this machine's file systems the lock is `flock` on the folder: the system lets go of it when its holder dies, however that comes
-about, so a file that is left behind by a killed run stops nobody. The file names the holder, and is the lock where `flock` is none:
-on object stores, and between machines that share a folder. There it is renewed while its run goes on, and stale when that has not
-happened for `STALE_SECONDS`.
+On this machine's file systems the lock is `flock` on the folder: the system lets go of it when its holder dies, however that
+comes about, so a file that is left behind by a killed run stops nobody. The file names the holder, and is the lock where `flock`
+is none: on object stores, and between machines that share a folder. There it is renewed while its run goes on, and stale when
+that has not happened for `STALE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def describe_holder(path: str) -> str:
     """`process 4711 on mill-3 since 2026-05-04T03:00:00+00:00 (tokenmill build my.yaml)`; what is known of it."""
     holder = _read_holder(path)
     if holder is None:
-        return "another run, which has not said yet who it is,"
+        return "it has not said yet who it is"
     command = f" ({holder['command']})" if holder.get("command") else ""
     return f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}{command}"
 
@@ -102,7 +102,7 @@ def _flock(path: str) -> Iterator[None]:
         except BlockingIOError:
             os.close(handle)
             holder = describe_holder(os.path.join(path, LOCK))
-            raise LockedError(f"{path}: {holder} is writing here; wait for it, or choose another folder") from None
+            raise LockedError(f"{path}: another run is writing here: {holder}; wait for it, or choose another folder") from None
         if _is_same_folder(handle, path):
             break
         os.close(handle)
@@ -128,8 +128,8 @@ def _refuse_other_machine(lock: str, path: str) -> None:
     age = time.time() - _number(holder.get("renewed"))
     if age < STALE_SECONDS:
         raise LockedError(
-            f"{path}: {describe_holder(lock)} is writing here, its last sign of life {max(0, age):.0f} s ago; wait for it, or if it "
-            f"is gone, {STALE_SECONDS - age:.0f} s, or delete {lock}"
+            f"{path}: another run is writing here: {describe_holder(lock)}; its last sign of life is {max(0, age):.0f} s old; "
+            f"wait for it; if it is gone, that is taken for granted in {STALE_SECONDS - age:.0f} s, or delete {lock}"
         )
 
 

@@ -8,9 +8,9 @@
     DIR/_work/RUN/...                       all that a run writes before it is published
     DIR/_lock.json                          who is writing here
 
-A run touches nothing that is published until all its work is done and the books are closed; `pipeline.publishing` says how the new
-content then takes the place of the old one. A run that ends before, however it does, leaves its folder under `_work`. It is called
-by what the run does: the same command finds it and goes on from there, any other takes from it what it can use, and it goes.
+A run touches nothing that is published until all its work is done and the books are closed; `pipeline.publishing` says how the
+new content then takes the place of the old one. A run that ends before, however it does, leaves its folder under `_work`. It is
+called by what the run does: the same command finds it and goes on from there, any other takes from it what it can use.
 """
 
 from __future__ import annotations

@@ -71,7 +71,10 @@ class Plan:
 
 
 def plan_corpus(corpus: Corpus, run: Execution, known: Known | None = None) -> Plan:
-    """Find the files and cut them; raises the errors of `pipeline.inputs`. Files in a `known` state are not read for their stamp."""
+    """Find the files and cut them; raises the errors of `pipeline.inputs`.
+
+    Files in a `known` state are not read for their stamp.
+    """
     with run.reporter.stage("plan", len(corpus.inputs), unit="inputs") as stage:
         files = resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
         states = _look_at_files(files)

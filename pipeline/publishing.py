@@ -1,9 +1,10 @@
 """How a folder gets its next content: readers see the old one or the new one, never a mix.
 
-    switch_folder     the next version is a folder beside the old one, of second names (hard links) for the run's files; then the two
-                      change places in one step of the file system, and the old one goes
-    replace_files     where that cannot be: on object stores, on file systems without such a step, in a folder that is a mount point or
-                      holds files of others. The manifest goes first and comes back last: in between, the folder is no dataset
+    switch_folder     the next version is a folder beside the old one, of second names (hard links) for the run's files; then
+                      the two change places in one step of the file system, and the old one goes
+    replace_files     where that cannot be: on object stores, on file systems without such a step, in a folder that is a mount
+                      point or holds files of others. The manifest goes first and comes back last: in between, the folder is
+                      no dataset
 
 Files that are published are never written to again. So a reader that has them open, and whoever has given them names of his own
 (`tokenmill pin`), keeps the version that he began with.

@@ -38,10 +38,10 @@ class CountOptions:
 
     read: ReadOptions
     pretokenizer: PreTokenizer
-    journal_folder: str
-    partitions_folder: str
-    rejects_folder: str
-    groups_folder: str
+    journal_folder: str = ""
+    partitions_folder: str = ""
+    rejects_folder: str = ""
+    groups_folder: str = ""
 
 
 class CountWords(beam.PTransform):
@@ -86,8 +86,8 @@ def warm_up_counting(pretokenizer: PreTokenizer) -> None:
 def count_split(split: Split, counter: WordCounter, options: CountOptions, splits: int) -> Iterator[Partition]:
     """Read and count one split; gives `(partition, table)`, and enters the split into the journal when all is given.
 
-    What is given is also written to a file; a split that is in the journal already is given from its file. Data that cannot be read
-    becomes a failure in the journal: the driver ends the run with all of them at once.
+    What is given is also written to a file; a split that is in the journal already is given from its file. Data that cannot be
+    read becomes a failure in the journal: the driver ends the run with all of them at once.
     """
     name = schemas.group_name(split.index, splits)
     path = FileSystems.join(options.groups_folder, name)
