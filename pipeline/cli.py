@@ -230,18 +230,36 @@ def convert(source: str, target: str, format: str, pretokenizer: str | None, spe
 
 @main.command()
 @click.argument("config", metavar="CONFIG.yaml")
-@click.option("--overwrite", is_flag=True, help="Replace what the output folder holds.")
+@click.option("--overwrite", is_flag=True, help="Make all anew, and replace what the output folder holds.")
+@click.option("--retrain", is_flag=True, help="Learn the tokenizer anew when the word counts have changed; all is encoded again.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and why; do nothing.")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="As in the other commands."
 )
 @click.pass_obj
-def build(beam_args: tuple[str, ...], config: str, overwrite: bool, **options: Any) -> None:
-    """Count, train and encode as a configuration file says; configs/quickstart.yaml explains the keys."""
-    from pipeline import build as builder
+def build(beam_args: tuple[str, ...], config: str, overwrite: bool, retrain: bool, dry_run: bool, **options: Any) -> None:
+    """Count, train and encode as a configuration file says; configs/quickstart.yaml explains the keys.
+
+    The next time, only files that are new or have changed are counted and encoded, and what is gone leaves; the tokenizer stays
+    as it is unless --retrain is given. With nothing to do it says so at once. A build that was cut short is finished by the same
+    command.
+    """
+    from pipeline import state
+    from pipeline.config import load_config
     from pipeline.progress import reporter
 
-    say(builder.build_dataset(config, reporter(options["log_format"], options["quiet"]), beam_args, overwrite=overwrite), options)
+    loaded = load_config(config)
+    report = reporter(options["log_format"], options["quiet"])
+    if not overwrite and not retrain and state.is_current(loaded):
+        manifest = state.load_manifest(loaded)
+        report.tell("build", {"changed": False, **manifest["totals"]})
+        say(state.describe_current(manifest, loaded.output.folder), options)
+        return
+    from pipeline import build as builder
+
+    work = builder.describe_build if dry_run else builder.build_dataset
+    say(work(loaded, report, beam_args, overwrite=overwrite, retrain=retrain), options)
 
 
 @main.command()
