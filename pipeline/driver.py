@@ -29,6 +29,7 @@ from pipeline.planning import (
 )
 from pipeline.progress import Stage
 from pipeline.runners import parse_options, run_pipeline
+from pipeline.shaping import RowOptions, choose_packing, describe_rows, total_blocks
 from tokenmill import __version__, kernels, schemas
 from tokenmill.errors import (
     NothingToTrainOnError,
@@ -139,10 +140,18 @@ def load_tokenizer(path: str) -> Tokenizer:
 
 
 def encode_corpus(
-    corpus: Corpus, tokenizer_path: str, output: str, run: Execution, *, overwrite: bool = False, plan: Plan | None = None
+    corpus: Corpus,
+    tokenizer_path: str,
+    output: str,
+    run: Execution,
+    *,
+    overwrite: bool = False,
+    plan: Plan | None = None,
+    rows: RowOptions | None = None,
 ) -> dict[str, Any]:
     """`tokenmill encode`: token shards in the folder `output`; returns its manifest. `plan`: that of the corpus, if made."""
-    tokenizer = load_tokenizer(tokenizer_path)
+    tokenizer, rows = load_tokenizer(tokenizer_path), rows or RowOptions()
+    packing = choose_packing(rows, tokenizer)
     with _open_run(corpus, output, run, overwrite=overwrite, plan=plan) as (folder, plan):
         carried = folder.working("tokenizer.json")
         with keep_tokenizer(carried, tokenizer):
@@ -150,11 +159,15 @@ def encode_corpus(
             content = tokenizer.to_bytes()
             write_file_atomically(carried, content)
             sha256 = hashlib.sha256(content).hexdigest()
-            options = EncodeOptions(corpus.read, carried, sha256, folder.shards, folder.journal, folder.rejects)
+            places = (folder.shards, folder.journal, folder.rejects)
+            options = EncodeOptions(corpus.read, carried, sha256, *places, packing=packing, shuffle=rows.shuffle)
             records = _run_job("encode", encode_graph(plan.splits, options), plan, folder, run)
         files, totals = _close_books(plan, records, folder)
-        manifest = _describe_dataset(tokenizer, sha256, files, totals, [records[index]["shard"] for index in sorted(records)])
-        folder.publish(manifest, {"tokenizer.json": content, "README.md": write_card(tokenizer.embedding_rows)})
+        shards = [records[index]["shard"] for index in sorted(records)]
+        totals |= total_blocks(packing, shards)
+        manifest = _describe_dataset(tokenizer, sha256, files, totals, shards, describe_rows(packing, rows.shuffle))
+        card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
+        folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
     return manifest
 
 
@@ -213,7 +226,7 @@ class _Ticker:
         )
 
 
-def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[list[dict[str, Any]], dict[str, int]]:
+def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Per-file accounts and totals of a run that may be published."""
     check_unchanged(plan)
     accounting.check_failures(records)
@@ -224,7 +237,12 @@ def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[li
 
 
 def _describe_dataset(
-    tokenizer: Tokenizer, sha256: str, files: list[dict[str, Any]], totals: dict[str, int], shards: list[dict[str, Any]]
+    tokenizer: Tokenizer,
+    sha256: str,
+    files: list[dict[str, Any]],
+    totals: dict[str, Any],
+    shards: list[dict[str, Any]],
+    rows: dict[str, Any],
 ) -> dict[str, Any]:
     tokens = sum(shard["tokens"] for shard in shards)
     return {
@@ -237,6 +255,7 @@ def _describe_dataset(
             "vocab_size": len(tokenizer),
             "embedding_rows": tokenizer.embedding_rows,
         },
+        **rows,
         "totals": {**totals, "tokens": tokens, "shards": len(shards)},
         "files": files,
         "shards": shards,

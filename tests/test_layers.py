@@ -24,11 +24,11 @@ PACKAGES = ("tokenmill", "transforms", "pipeline")
 #: looks up, to `formats`, and only inside functions: a tokenizer knows how to load itself.
 LAYERS = (
     ("kernels",),
-    ("errors", "schemas", "names", "arrow", "reference", "reference_words", "data"),
+    ("errors", "schemas", "names", "arrow", "reference", "reference_words", "reference_packing", "data"),
     ("alphabets", "models", "normalizers", "scanners", "patterns", "pretokenizers", "tokenizer_files"),
-    ("word_counts", "merge_loop", "encoder"),
+    ("word_counts", "merge_loop", "encoder", "packing"),
     ("tokenizer",),
-    ("trainers", "formats", "postprocessors", "report", "dataset", "explain"),
+    ("trainers", "formats", "postprocessors", "report", "block_rows", "dataset", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 

@@ -25,12 +25,15 @@ from apache_beam.io.filesystems import FileSystems
 from tokenmill import schemas
 from tokenmill.errors import DataError
 from tokenmill.formats import recognition
+from tokenmill.packing import Packing
 from tokenmill.tokenizer import Tokenizer
 from transforms.accounts import SplitAccount
 from transforms.journal import Journal
 from transforms.memory import keep_freed_memory
+from transforms.pack import BlockWriter
 from transforms.read import DocumentBatch, read_split
 from transforms.rejects import RejectWriter
+from transforms.shuffle import ShuffledWriter
 from transforms.splits import Range, ReadOptions, Reject, Split
 from transforms.write import ShardWriter
 
@@ -39,7 +42,10 @@ _KEPT: dict[str, Tokenizer] = {}
 
 @dataclass(frozen=True)
 class EncodeOptions:
-    """What an encode job needs: how to read, the tokenizer's file, and where shards, journal and rejects go."""
+    """What an encode job needs: how to read, the tokenizer's file, and where shards, journal and rejects go.
+
+    `packing` writes blocks instead of documents, `shuffle` is the seed of an order of both.
+    """
 
     read: ReadOptions
     tokenizer_path: str
@@ -47,6 +53,8 @@ class EncodeOptions:
     shards_folder: str
     journal_folder: str
     rejects_folder: str
+    packing: Packing | None = None
+    shuffle: int | None = None
 
 
 class EncodeDocuments(beam.PTransform):
@@ -107,7 +115,8 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
     shard: dict[str, Any] = {"path": name, "source": [describe_range(part) for part in split.ranges]}
     with RejectWriter(FileSystems.join(options.rejects_folder, schemas.reject_name(split.index, splits))) as rejects:
         try:
-            with ShardWriter(FileSystems.join(options.shards_folder, name), describe_shard(tokenizer, options, shard)) as writer:
+            path = FileSystems.join(options.shards_folder, name)
+            with open_writer(path, describe_shard(tokenizer, options, shard), options, split.index) as writer:
                 for batch in read_split(split, options.read):
                     account.add_batch(batch)
                     rejects.write(encode_documents(batch, tokenizer, writer, account))
@@ -119,7 +128,20 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
     return record
 
 
-def encode_documents(batch: DocumentBatch, tokenizer: Tokenizer, writer: ShardWriter, account: SplitAccount) -> Iterator[Reject]:
+def open_writer(
+    path: str, metadata: dict[str, str], options: EncodeOptions, split: int
+) -> ShardWriter | ShuffledWriter | BlockWriter:
+    """What the documents of a split are written with."""
+    seed = None if options.shuffle is None else (options.shuffle, split)
+    if options.packing is not None:
+        return BlockWriter(path, metadata, options.packing, seed)
+    shard = ShardWriter(path, metadata)
+    return shard if seed is None else ShuffledWriter(shard, seed)
+
+
+def encode_documents(
+    batch: DocumentBatch, tokenizer: Tokenizer, writer: ShardWriter | ShuffledWriter | BlockWriter, account: SplitAccount
+) -> Iterator[Reject]:
     """Encode a batch into the shard; documents with a character that has no id are rejects.
 
     Gives all rejects of the batch in the order of their rows, the reader's too.
@@ -149,7 +171,9 @@ def describe_range(part: Range) -> dict[str, Any]:
 
 def describe_shard(tokenizer: Tokenizer, options: EncodeOptions, shard: dict[str, Any]) -> dict[str, str]:
     """The footer of a shard: what made it, and what an Embedding layer must know."""
+    packed = {} if options.packing is None else {"tokenmill.packing": json.dumps(options.packing.describe(), ensure_ascii=False)}
     return {
+        **packed,
         "tokenmill.version": str(schemas.DATASET_VERSION),
         "tokenmill.tokenizer_sha256": options.tokenizer_sha256,
         "tokenmill.vocab_size": str(len(tokenizer)),

@@ -53,7 +53,8 @@ class ArrowFile:
     def __init__(self, output: IO[bytes], schema: pa.Schema, metadata: Mapping[str, str]) -> None:
         self._schema = schema.with_metadata(dict(metadata))
         how = {"compression": "zstd", "compression_level": COMPRESSION_LEVEL, "use_dictionary": False}
-        self._writer = pq.ParquetWriter(output, self._schema, write_statistics=["doc_id"], **how)
+        searched = ["doc_id", "doc_ids.list.element"]
+        self._writer = pq.ParquetWriter(output, self._schema, write_statistics=searched, **how)
 
     def write_row_group(self, columns: Columns) -> None:
         arrays = [pa.chunked_array(columns[field.name]).cast(field.type) for field in self._schema]
