@@ -158,7 +158,7 @@ def encode(
     """Encode a corpus into Parquet shards of token ids.
 
     One row a document: doc_id and input_ids (list of int32), which an Embedding layer takes as they are. With --block, one row a
-    block of so many tokens, as training takes them. How text is cut into words belongs to the tokenizer and cannot be changed here.
+    block of so many tokens, as training takes them. How text is cut into words belongs to the tokenizer, and cannot be changed.
     DIR is complete when it holds manifest.json; until then, what it held before stays as it was.
 
     \b

@@ -9,6 +9,7 @@ What the driver needs to know of a shard is its record in the journal.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import heapq
 import json
 from collections.abc import Iterator
@@ -37,6 +38,9 @@ from transforms.shuffle import ShuffledWriter
 from transforms.splits import Range, ReadOptions, Reject, Split
 from transforms.write import ShardWriter
 
+#: What documents are written to: a shard of documents, of shuffled documents, or of blocks.
+DocumentWriter = ShardWriter | ShuffledWriter | BlockWriter
+
 _KEPT: dict[str, Tokenizer] = {}
 
 
@@ -50,9 +54,9 @@ class EncodeOptions:
     read: ReadOptions
     tokenizer_path: str
     tokenizer_sha256: str
-    shards_folder: str
-    journal_folder: str
-    rejects_folder: str
+    shards_folder: str = ""
+    journal_folder: str = ""
+    rejects_folder: str = ""
     packing: Packing | None = None
     shuffle: int | None = None
 
@@ -116,7 +120,7 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
     with RejectWriter(FileSystems.join(options.rejects_folder, schemas.reject_name(split.index, splits))) as rejects:
         try:
             path = FileSystems.join(options.shards_folder, name)
-            with open_writer(path, describe_shard(tokenizer, options, shard), options, split.index) as writer:
+            with open_writer(path, describe_shard(tokenizer, options, shard), options, split) as writer:
                 for batch in read_split(split, options.read):
                     account.add_batch(batch)
                     rejects.write(encode_documents(batch, tokenizer, writer, account))
@@ -128,19 +132,23 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
     return record
 
 
-def open_writer(
-    path: str, metadata: dict[str, str], options: EncodeOptions, split: int
-) -> ShardWriter | ShuffledWriter | BlockWriter:
+def open_writer(path: str, metadata: dict[str, str], options: EncodeOptions, split: Split) -> DocumentWriter:
     """What the documents of a split are written with."""
-    seed = None if options.shuffle is None else (options.shuffle, split)
+    seed = None if options.shuffle is None else (options.shuffle, number_split(split))
     if options.packing is not None:
         return BlockWriter(path, metadata, options.packing, seed)
     shard = ShardWriter(path, metadata)
     return shard if seed is None else ShuffledWriter(shard, seed)
 
 
+def number_split(split: Split) -> int:
+    """A number of 64 bits that tells splits apart: made of what they are, not of their place, which new files may change."""
+    ranges = json.dumps([describe_range(part) for part in split.ranges], sort_keys=True)
+    return int.from_bytes(hashlib.sha256(ranges.encode()).digest()[:8], "little")
+
+
 def encode_documents(
-    batch: DocumentBatch, tokenizer: Tokenizer, writer: ShardWriter | ShuffledWriter | BlockWriter, account: SplitAccount
+    batch: DocumentBatch, tokenizer: Tokenizer, writer: DocumentWriter, account: SplitAccount
 ) -> Iterator[Reject]:
     """Encode a batch into the shard; documents with a character that has no id are rejects.
 

@@ -114,10 +114,9 @@ class BlockWriter:
     def _write_blocks(self, documents: Documents, parts: Parts, blocks: int, full: int) -> None:
         columns = fill_columns(documents, parts, blocks, self._packing)
         self._count(documents, parts, blocks)
-        ragged = self._packing.tail == "keep"
-        if ragged and full < blocks:
+        if self._packing.tail == "keep":
             sizes = np.full(blocks, self._packing.block)
-            sizes[-1] = parts.sizes[parts.blocks == full].sum()
+            sizes[full:] = parts.sizes[parts.blocks == full].sum()
             columns |= {name: shorten_rows(columns[name], sizes) for name in ("input_ids", *added_columns(self._packing))}
         if self._seed is not None:
             order = permute(full, *self._seed, self._windows, 1)

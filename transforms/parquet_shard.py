@@ -40,6 +40,9 @@ class RowGroupFile(Protocol):
     def close(self) -> None:
         """Write the footer."""
 
+    def abandon(self) -> None:
+        """Write nothing more."""
+
 
 def open_file(output: IO[bytes], schema: pa.Schema, metadata: Mapping[str, str]) -> RowGroupFile:
     """A file of this schema, with `metadata` in its footer."""
@@ -63,6 +66,9 @@ class ArrowFile:
 
     def close(self) -> None:
         self._writer.close()
+
+    def abandon(self) -> None:
+        self._writer.is_open = False  # otherwise it writes its footer when it is collected
 
 
 class TokenFile:
@@ -110,6 +116,9 @@ class TokenFile:
             }
         )
         self._write(footer + len(footer).to_bytes(4, "little") + _MAGIC)
+
+    def abandon(self) -> None:
+        """Nothing to do: all that was written is with the output already."""
 
     def _list_metadata(self) -> list[tuple[bytes, bytes]]:
         """Ours, and Arrow's own note of the schema, by which it gives back exactly that one."""

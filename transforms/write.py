@@ -111,11 +111,15 @@ class ShardWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is not None:
-            self._output.discard()
+            self._abandon()
             return
-        with self._output:
-            self._write_row_group()
-            self._file.close()
+        try:
+            with self._output:
+                self._write_row_group()
+                self._file.close()
+        except BaseException:
+            self._file.abandon()
+            raise
 
     def write(self, columns: Mapping[str, pa.Array]) -> None:
         """Add rows: an array for each column of the schema, by name, all of one length, lists without nulls."""
@@ -134,6 +138,10 @@ class ShardWriter:
     def describe(self) -> dict[str, int | str]:
         """What the manifest says of the finished shard."""
         return {"documents": self.documents, "tokens": self.tokens, "bytes": self._output.size, "sha256": self._output.sha256}
+
+    def _abandon(self) -> None:
+        self._file.abandon()
+        self._output.discard()
 
     def _check_lengths(self, columns: Mapping[str, pa.Array], lengths: np.ndarray, start: int) -> None:
         if (longest := int(lengths.max())) > MOST_TOKENS:
