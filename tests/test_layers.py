@@ -24,9 +24,19 @@ PACKAGES = ("tokenmill", "transforms", "pipeline")
 #: looks up, to `formats`, and only inside functions: a tokenizer knows how to load itself.
 LAYERS = (
     ("kernels",),
-    ("errors", "schemas", "names", "arrow", "reference", "reference_words", "reference_packing", "data"),
-    ("alphabets", "models", "normalizers", "scanners", "patterns", "pretokenizers", "tokenizer_files"),
-    ("word_counts", "merge_loop", "encoder", "packing"),
+    ("errors", "schemas", "names", "arrow", "reference", "reference_words", "reference_wordpiece", "reference_packing", "data"),
+    (
+        "alphabets",
+        "continuations",
+        "models",
+        "wordpiece",
+        "normalizers",
+        "scanners",
+        "patterns",
+        "pretokenizers",
+        "tokenizer_files",
+    ),
+    ("word_counts", "merge_loop", "score_loop", "encoder", "unmatched", "packing"),
     ("tokenizer",),
     ("trainers", "formats", "postprocessors", "report", "block_rows", "dataset", "explain"),
 )
