@@ -14,6 +14,7 @@ from pipeline.accounting import MaxRejects
 from pipeline.build_steps import (
     Build,
     Steps,
+    choose_rows,
     describe_result,
     describe_training,
     explain_files,
@@ -107,7 +108,7 @@ def _carry_out(build: Build, plan: Plan, steps: Steps) -> str:
     if not build.config.encode.enabled:
         return text + f"wrote    {build.join(1)}"
     if not steps.encode.is_done:
-        driver.encode_corpus(corpus, build.join(1), build.tokens, build.run, **how)
+        driver.encode_corpus(corpus, build.join(1), build.tokens, build.run, **how, rows=choose_rows(build.config))
     text += summary.describe_writing(read_manifest(build.tokens) or {}, build.tokens)
     text += summary.describe_sample(take_sample(build.tokens, tokenizer))
     return text + f"wrote    {build.join(1)}, {build.counts}\n" + summary.describe_use(build.tokens)

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from pipeline import driver
 from pipeline.config import BuildConfig
 from pipeline.fingerprints import describe_job, hash_bytes, key_splits
 from pipeline.outputs import OutputFolder, read_manifest
 from pipeline.planning import Execution, Plan
 from pipeline.progress import count_things, show_printable
+from pipeline.shaping import RowOptions
 from pipeline.state import OUTPUTS, State, flatten_options
 from tokenmill.trainers import TrainingOptions
 from transforms.count import CountOptions
-from transforms.encode import EncodeOptions
 from transforms.journal import file_exists
 
 #: How many of many file names are shown.
@@ -67,18 +68,26 @@ class Steps(NamedTuple):
 
 def plan_steps(build: Build, plan: Plan, training: TrainingOptions) -> Steps:
     """What is to be done; writes nothing."""
-    options = CountOptions(plan.corpus.read, training.pretokenizer)
-    count = _compare(
-        build, OutputFolder(build.counts, key_splits(plan.splits, plan.stamps, describe_job("count", options)), "group")
-    )
+    counting = CountOptions(plan.corpus.read, training.pretokenizer)
+    count = _compare(build, OutputFolder(build.counts, _key(plan, "count", counting), "group"))
     train = _plan_training(build, count)
     if not build.config.encode.enabled:
         return Steps(count, train, Step(True, "the configuration says so"))
     if not train.is_done:
         return Steps(count, train, Step(False, "the tokenizer may be a new one", len(plan.splits), len(plan.splits)))
-    options = EncodeOptions(plan.corpus.read, "", hash_output(build.output, OUTPUTS[1]) or "")
-    encode = _compare(build, OutputFolder(build.tokens, key_splits(plan.splits, plan.stamps, describe_job("encode", options))))
+    tokenizer = driver.load_tokenizer(build.output.join(OUTPUTS[1]))
+    options = driver.make_encode_options(plan.corpus, tokenizer, choose_rows(build.config))
+    encode = _compare(build, OutputFolder(build.tokens, _key(plan, "encode", options)))
     return Steps(count, train, encode)
+
+
+def _key(plan: Plan, name: str, options: Any) -> list[str]:
+    return key_splits(plan.splits, plan.stamps, describe_job(name, options))
+
+
+def choose_rows(config: BuildConfig) -> RowOptions:
+    """What rows hold, from the section `encode`."""
+    return RowOptions(**{name: getattr(config.encode, name) for name in RowOptions.__dataclass_fields__})
 
 
 def _compare(build: Build, folder: OutputFolder) -> Step:
