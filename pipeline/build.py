@@ -13,6 +13,7 @@ from pipeline.outputs import OutputFolder
 from pipeline.planning import Corpus, Execution, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
 from pipeline.texts import read_rows
+from tokenmill.names import BPE_OPTION_NAMES
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
@@ -65,6 +66,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         unk_token=section.unk,
         min_count=section.min_count,
         strict=section.strict,
+        **{name: getattr(section, name) for name in BPE_OPTION_NAMES},
     )
 
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from tokenmill.arrow import text_buffers, wrap_lists
 from tokenmill.kernels import bpe, tables
+from tokenmill.kernels.base_symbols import UNKNOWN
 from tokenmill.models import BpeModel, TokenWords
 from tokenmill.pretokenizers import Block, PreTokenizer
 
@@ -32,14 +33,17 @@ class Encoder:
             found=np.empty(bpe.SHORT_SYMBOLS, np.int64),
         )
         self._remember_whole_words()
-        self._can_fail = self._tables.byte_ids.size == 0 and self._tables.unknown == bpe.UNKNOWN
+        forms = self._tables.forms
+        self._can_fail = self._tables.byte_ids.size == forms.fallback.size == 0 and self._tables.unknown == UNKNOWN
+        # A word has a byte at least: with a symbol behind the last, ids are twice as many as bytes at most.
+        self._ids_per_byte = 1 if forms.ending == UNKNOWN else 2
 
     def encode(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
         """Ids of a large_string or large_binary array, and bool[d]: which texts hold a character without an id (-1)."""
         text, doc_ends = text_buffers(texts)
         self._forget_when_full()
         # One id a byte, and what the kernel writes in vain. What no id is written to costs address space alone.
-        ids = np.empty(text.size + bpe.IDS_IN_VAIN, np.int32)
+        ids = np.empty(self._ids_per_byte * text.size + bpe.IDS_IN_VAIN, np.int32)
         offsets = np.zeros(doc_ends.size + 1, np.int64)
         used, document = 0, 1
         for block in self._scanner.blocks(text, doc_ends):
@@ -53,7 +57,7 @@ class Encoder:
     def _find_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         found = np.zeros(offsets.size - 1, bool)
         if self._can_fail:
-            places = np.flatnonzero(ids == bpe.UNKNOWN)
+            places = np.flatnonzero(ids == UNKNOWN)
             found[np.searchsorted(offsets, places, side="right") - 1] = True
         return found
 

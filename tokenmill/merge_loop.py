@@ -76,7 +76,8 @@ def learn_merges(
 
     Stops at `merges` rules, or when no pair of at least `min_count` is left. `forbidden` are symbol sequences (special tokens,
     two symbols or more) that no rule may make. `lengths`: int32[alphabet], the length of each base symbol, 1 if it is not given;
-    no rule makes a token longer than `most_length`, and the next best pair is taken. Raises `DataError` for more than 2^31 / 3 symbols and words.
+    no rule makes a token longer than `most_length`, and the next best pair is taken. Raises `DataError` for more than 2^31 / 3
+    symbols and words.
     """
     if words.symbols.size + words.starts.size > MOST_CELLS:
         raise DataError(

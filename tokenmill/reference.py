@@ -113,7 +113,7 @@ def train_bpe(
     return rules
 
 
-def encode_word(word: Sequence[str], rules: Sequence[Pair]) -> list[str]:
+def encode_word(word: Sequence[str], rules: Sequence[Pair], prefix: str = "") -> list[str]:
     """Lowest merge rank first, leftmost first: `there` under `(t, h), (th, e)` is `["the", "r", "e"]`.
 
     A rule that stands twice has the rank of its last place, as in Hugging Face tokenizers.
@@ -125,7 +125,7 @@ def encode_word(word: Sequence[str], rules: Sequence[Pair]) -> list[str]:
         if not candidates:
             return symbols
         _, at = min(candidates)
-        symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
+        symbols[at : at + 2] = [join_pair((symbols[at], symbols[at + 1]), prefix)]
 
 
 def recover_rule(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, bytes] | None:
