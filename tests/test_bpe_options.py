@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline import cli
+from pipeline.build import make_training
+from pipeline.config import BuildConfig
 from tests.by_hand import estimate, make_tokenizer
 from tests.strategies import counted_words, nasty_texts
 from tests.training import CountedWords, counts_table, few_cases, train
 from tokenmill import reference, reference_marks
 from tokenmill.errors import TokenizerFileError, UnknownCharacterError, UsageError, VocabularySizeError
+from tokenmill.explain.encoding import explain_text
 from tokenmill.formats import native
+from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
 
@@ -325,6 +333,48 @@ def test_sizes_count_byte_tokens() -> None:
     assert len(train_words(LOW, vocab_size=270, byte_fallback=True).merge_rules) == 4
 
 
+# --- the command line, and other formats ------------------------------------------------------------------------------------
+
+
+def test_every_option_reaches_the_file(tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("low low lower newest widest\n" * 3)
+    words = ["train", str(tmp_path / "corpus.txt"), "--model", "char-bpe", "--merges", "3", "--quiet"]
+    given = {
+        "--max-token-length": 5,
+        "--limit-alphabet": 8,
+        "--end-of-word-suffix": "</w>",
+    }
+    pairs = [str(word) for pair in given.items() for word in pair]
+    output = str(tmp_path / "tokenizer.json")
+    result = CliRunner().invoke(cli.main, [*words, *pairs, "--byte-fallback", "--output", output])
+    assert result.exit_code == 0, result.output
+    chosen = {name.removeprefix("--").replace("-", "_"): value for name, value in given.items()}
+    training = Tokenizer.from_file(output).training
+    assert {name: training[name] for name in (*chosen, "byte_fallback")} == {**chosen, "byte_fallback": True}
+    expected = train(["low low lower newest widest"] * 3, pretokenizer="gpt2", merges=3, byte_fallback=True, **chosen)
+    assert expected.to_bytes() == Path(output).read_bytes()
+    config = {"model": "char-bpe", "pretokenizer": "gpt2", "merges": 3, "byte_fallback": True, **chosen}
+    built = BuildConfig.model_validate({"input": {"inputs": ["x"]}, "train": config, "output": {"folder": "out"}})
+    assert make_training(built) == TrainingOptions("char-bpe", PreTokenizer("gpt2"), merges=3, byte_fallback=True, **chosen)
+
+
+@pytest.mark.parametrize("target", ["tiktoken", "gpt2"])
+def test_formats_of_bytes_know_no_marks(target: str) -> None:
+    tokenizer = train(["low lower"], model="byte-bpe", pretokenizer="gpt2", merges=3, end_of_word_suffix="</w>")
+    assert "cannot say that '</w>' marks words; use --to native" in message_of(lambda: tokenizer.to_format(target), UsageError)
+
+
+def test_two_keys_know_no_options() -> None:
+    told = message_of(lambda: train(["low"], merges=1, end_of_word_suffix="</w>").to_format("two-key"), UsageError)
+    assert told == "a file of two keys cannot say end_of_word_suffix; use --to native"
+
+
+def test_explain_shows_no_marks() -> None:
+    tokenizer = train(["low lower"], merges=3, end_of_word_suffix="</w>")
+    told = message_of(lambda: explain_text(tokenizer, "low"), UsageError)
+    assert told == "explain shows no marks on words, no byte fallback and no joined unknown characters; use tokenize"
+
+
 # --- files ------------------------------------------------------------------------------------------------------------------
 
 
@@ -343,8 +393,6 @@ def test_sizes_count_byte_tokens() -> None:
     ],
 )
 def test_files_that_contradict_themselves(changes: dict[str, Any], message: str) -> None:
-    import json
-
     made = {"merge_rules": [["a", "b"]], "vocab": {"a": 0, "b": 1, "ab": 2}, "pretokenizer": "none", **changes}
     if changes.get("end_of_word_suffix") == "b" and "suffix_attached" not in changes:
         made["vocab"] = {"a": 0, "ab": 2}

@@ -38,7 +38,8 @@ def cut_word(
     Characters that are not known are left out, and a word is cut there; also behind the first character of what looks like the
     suffix, or like the prefix at the beginning of the word: `a##b` is whole with the prefix `##`, and `##b` is `#`, `### ##b`.
     """
-    marked, text = mark_word(word, suffix=suffix, prefix=prefix, attached=attached), list(word)
+    marked = mark_word(word, suffix=suffix, prefix=prefix, attached=attached)
+    text = [character if character in known else "" for character in word]
     parts: list[list[str]] = [[]]
     for place, symbol in enumerate(marked):
         before = place - 1
@@ -46,7 +47,7 @@ def cut_word(
         looks_like_prefix = prefix and place == 1 and text[: len(prefix)] == list(prefix)
         if (looks_like_suffix or looks_like_prefix) and place < len(text):
             parts.append([])
-        if place < len(text) and text[place] not in known:
+        if place < len(text) and not text[place]:
             parts.append([])
         else:
             parts[-1].append(symbol)

@@ -49,6 +49,12 @@ def refuse_options(tokenizer: Tokenizer, target: str) -> None:
         raise UsageError(f"{target} cannot say how {tokenizer.pretokenizer} cuts words; use --to native")
 
 
+def refuse_marks(tokenizer: Tokenizer, target: str) -> None:
+    """Formats of bytes alone know no symbols that tell where words begin or end."""
+    if tokenizer.model.marks.text:
+        raise UsageError(f"{target} cannot say that {tokenizer.model.marks.text!r} marks words; use --to native")
+
+
 def refuse_characters(tokenizer: Tokenizer, target: str) -> None:
     """Formats of bytes take no character model."""
     if not tokenizer.model.takes_any_bytes:

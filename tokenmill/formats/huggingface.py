@@ -15,7 +15,7 @@ from typing import Any
 
 from tokenmill.errors import TokenizerFileError
 from tokenmill.formats import huggingface_bpe
-from tokenmill.formats.building import build_tokenizer, refuse_characters, refuse_options
+from tokenmill.formats.building import build_tokenizer, refuse_characters, refuse_marks, refuse_options
 from tokenmill.formats.huggingface_cutting import BYTE_LEVEL, read_pretokenizer, write_byte_level, write_pretokenizer
 from tokenmill.formats.huggingface_fields import (
     ANYTHING,
@@ -123,6 +123,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     """
     refuse_characters(tokenizer, "Hugging Face's ByteLevel")
     refuse_options(tokenizer, "a file for Hugging Face")
+    refuse_marks(tokenizer, "Hugging Face's ByteLevel")
     pretokenizer = write_pretokenizer(tokenizer.pretokenizer.name)
     document = {
         "version": _VERSION,

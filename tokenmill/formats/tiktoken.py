@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.formats.building import Rule, build_tokenizer, refuse_characters, refuse_options, show_bytes
+from tokenmill.formats.building import Rule, build_tokenizer, refuse_characters, refuse_marks, refuse_options, show_bytes
 from tokenmill.kernels import ranks as kernels
 from tokenmill.kernels.tables import allocate_table, arena_bytes_of
 from tokenmill.models import MAX_ID, BpeModel, TokenWords
@@ -91,6 +91,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     """
     refuse_characters(tokenizer, "a tiktoken rank file")
     refuse_options(tokenizer, "tiktoken")
+    refuse_marks(tokenizer, "tiktoken")
     if not tokenizer.pretokenizer.lossless:
         raise UsageError(
             f"tiktoken's words are stretches of the text, those of {tokenizer.pretokenizer.name} are not; use --to native"
