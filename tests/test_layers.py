@@ -24,9 +24,20 @@ PACKAGES = ("tokenmill", "transforms", "pipeline")
 #: looks up, to `formats`, and only inside functions: a tokenizer knows how to load itself.
 LAYERS = (
     ("kernels",),
-    ("errors", "schemas", "names", "arrow", "reference", "reference_marks", "reference_words", "data"),
-    ("alphabets", "word_marks", "models", "normalizers", "scanners", "patterns", "pretokenizers", "tokenizer_files"),
-    ("word_counts", "merge_loop", "training_symbols", "encoder"),
+    ("errors", "schemas", "names", "arrow", "reference", "reference_marks", "reference_words", "reference_wordpiece", "data"),
+    (
+        "alphabets",
+        "continuations",
+        "word_marks",
+        "models",
+        "wordpiece",
+        "normalizers",
+        "scanners",
+        "patterns",
+        "pretokenizers",
+        "tokenizer_files",
+    ),
+    ("word_counts", "merge_loop", "score_loop", "training_symbols", "encoder", "unmatched"),
     ("tokenizer",),
     ("trainers", "formats", "postprocessors", "report", "dataset", "explain"),
 )

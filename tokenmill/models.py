@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet, bytes_of_tokens
+from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import base_symbols, bpe, bpe_merge
 from tokenmill.kernels.tables import power_of_two
@@ -58,7 +59,7 @@ class Model:
     """
 
     name: str
-    alphabet: Alphabet
+    alphabet: Alphabet | ContinuationAlphabet
     vocab: dict[str, int]
     merge_rules: tuple[tuple[str, str], ...]
     special_tokens: tuple[str, ...] = ()
@@ -137,6 +138,7 @@ class BpeModel(Model):
     With `fuse_unk` unknown characters side by side in a word are one unk token.
     """
 
+    alphabet: Alphabet
     ignore_merges: bool = False
     fuse_unk: bool = False
 
@@ -154,6 +156,11 @@ class BpeModel(Model):
             wrong = f"({left!r}, {right!r}) holds a byte token, which spells unknown characters alone"
         if wrong:
             raise TokenizerFileError(f"{place}: {wrong}")
+
+    @property
+    def can_lack_characters(self) -> bool:
+        """Whether a text can hold what has no id, not even that of the unk token."""
+        return not (self.takes_any_bytes or self.alphabet.byte_fallback or self.unk_token is not None)
 
     @property
     def marks(self) -> WordMarks:

@@ -9,6 +9,7 @@ The algorithm is that of Sennrich, Haddow and Birch, "Neural Machine Translation
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
 
 Pair = tuple[str, str]
@@ -53,13 +54,17 @@ def join_pair(pair: Pair, prefix: str = "") -> str:
     return pair[0] + pair[1].removeprefix(prefix)
 
 
-def replace_pair(word: Sequence[str], pair: Pair, prefix: str = "") -> list[str]:
-    """Merge left to right without overlap: `replace_pair(["a", "a", "a"], ("a", "a"))` is `["aa", "a"]`."""
+def replace_pair(word: Sequence[str], pair: Pair, product: str | None = None) -> list[str]:
+    """Merge left to right without overlap: `replace_pair(["a", "a", "a"], ("a", "a"))` is `["aa", "a"]`.
+
+    `product`: what the pair makes, where that is not one string behind the other.
+    """
+    product = pair[0] + pair[1] if product is None else product
     merged: list[str] = []
     position = 0
     while position < len(word):
         if tuple(word[position : position + 2]) == pair:
-            merged.append(join_pair(pair, prefix))
+            merged.append(product)
             position += 2
         else:
             merged.append(word[position])
@@ -67,8 +72,8 @@ def replace_pair(word: Sequence[str], pair: Pair, prefix: str = "") -> list[str]
     return merged
 
 
-def best_pair(pairs: Mapping[Pair, int], order: Mapping[str, int] | None) -> Pair:
-    """The pair with the highest count; a tie goes to the first-seen pair, or to the smallest ids where `order` gives ids."""
+def best_pair(pairs: Mapping[Pair, int | Fraction], order: Mapping[str, int] | None) -> Pair:
+    """The pair with the highest count, or score; a tie goes to the first-seen, or to the smallest ids where `order` gives ids."""
     top = max(pairs.values())
     tied = [pair for pair, count in pairs.items() if count == top]
     if order is None:
@@ -109,7 +114,7 @@ def train_bpe(
         pair = best_pair(pairs, order if ties == "smallest" else None)
         rules.append((pair, pairs[pair]))
         order.setdefault(join_pair(pair, prefix), len(order))
-        states = [replace_pair(word, pair, prefix) if pair[0] in word else word for word in states]
+        states = [replace_pair(word, pair, join_pair(pair, prefix)) if pair[0] in word else word for word in states]
     return rules
 
 

@@ -22,12 +22,14 @@ import pyarrow as pa
 
 from tokenmill.alphabets import CODE_POINTS
 from tokenmill.arrow import large_strings, wrap_binary
-from tokenmill.encoder import Encoder
+from tokenmill.encoder import Encoded, Encoder
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer_files import read_file, read_folder
+from tokenmill.unmatched import describe_lost_word
+from tokenmill.wordpiece import WordPieceModel
 
 
 class Tokenizer:
@@ -39,7 +41,7 @@ class Tokenizer:
 
     def __init__(
         self,
-        model: BpeModel,
+        model: BpeModel | WordPieceModel,
         *,
         pretokenizer: PreTokenizer,
         normalizer: Normalizer | None = None,
@@ -182,6 +184,11 @@ class Tokenizer:
 
     def encode_known(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
         """As `encode_batch`, never raising for a character: also gives bool[d], which texts hold one without an id (-1)."""
+        encoded = self.encode_counted(texts)
+        return encoded.ids, encoded.unknown
+
+    def encode_counted(self, texts: pa.Array) -> Encoded:
+        """As `encode_known`; also says for how many words an unk token stands."""
         if texts.type not in (pa.large_string(), pa.large_binary()):
             texts = large_strings(texts)
         with self._lock:
@@ -199,6 +206,8 @@ class Tokenizer:
     def describe_unknown(self, text: str | bytes, place: str) -> str:
         """Which character of a text the alphabet lacks, where, and what to do about it."""
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        if isinstance(self.model, WordPieceModel):
+            return describe_lost_word(self.model, self.pretokenizer, text, place)
         forms = self.model.tables.character_ids.reshape(-1, CODE_POINTS)
         for ids, where in ((forms.max(axis=0), ""), (forms.min(axis=0), " where it stands")):
             for position, character in self._kept_characters(text):

@@ -52,6 +52,11 @@ class WordMarks:
             return LATER
         return LAST if self.attached else PLAIN
 
+    @property
+    def has_ending(self) -> bool:
+        """Whether the suffix is a symbol of its own."""
+        return bool(self.suffix) and not self.attached
+
     def holds(self, token: str) -> bool:
         """Whether a token has the mark: with the prefix `##`, `##a` has, and `##` and `a##` have not."""
         if self.prefix:
@@ -119,7 +124,7 @@ class MarkedAlphabet:
     def check_tokens(self, tokens: Collection[str]) -> None:
         """The bytes are there in both forms, or the suffix is; nothing else is asked of the alphabet of a character model."""
         marks = self.marks
-        if marks.suffix and not marks.attached and marks.suffix not in tokens:
+        if marks.has_ending and marks.suffix not in tokens:
             raise TokenizerFileError(f"vocab: the end-of-word suffix {marks.suffix!r} has no id")
         if not isinstance(self.base, ByteAlphabet):
             self.base.check_tokens(tokens)
@@ -146,7 +151,7 @@ class MarkedAlphabet:
 
     def ending(self, vocab: dict[str, int]) -> int | None:
         """The id of the symbol behind the last of every word, None where there is none."""
-        return vocab[self.marks.suffix] if self.marks.suffix and not self.marks.attached else None
+        return vocab[self.marks.suffix] if self.marks.has_ending else None
 
 
 Alphabet = ByteAlphabet | CharacterAlphabet | MarkedAlphabet

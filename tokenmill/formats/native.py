@@ -13,11 +13,12 @@ from typing import Any
 from tokenmill import schemas
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.json_text import parse_object, to_json
-from tokenmill.models import BpeModel, alphabet_of
+from tokenmill.models import BpeModel, Model, alphabet_of
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.word_marks import WordMarks
+from tokenmill.wordpiece import WordPieceModel
 
 _KEYS = {
     "format": str,
@@ -58,16 +59,17 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     return _write(head, model)
 
 
-def _describe_encoding(model: BpeModel) -> dict[str, Any]:
-    """The keys that are there only where they say something."""
-    marks = model.marks
+def _describe_encoding(model: BpeModel | WordPieceModel) -> dict[str, Any]:
+    """What encoding goes by beside vocabulary and rules; of BPE only what is not the usual."""
+    if isinstance(model, WordPieceModel):
+        return {"continuation_prefix": model.continuation_prefix, "max_word_characters": model.max_word_characters}
     told = {
         "ignore_merges": model.ignore_merges,
         "fuse_unk": model.fuse_unk,
         "byte_fallback": model.alphabet.byte_fallback,
-        "end_of_word_suffix": marks.suffix,
-        "suffix_attached": marks.attached,
-        "continuation_prefix": marks.prefix,
+        "end_of_word_suffix": model.marks.suffix,
+        "suffix_attached": model.marks.attached,
+        "continuation_prefix": model.marks.prefix,
     }
     return {key: value for key, value in told.items() if value}
 
@@ -90,7 +92,7 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
     return _write({}, model)
 
 
-def _write(head: dict[str, Any], model: BpeModel) -> bytes:
+def _write(head: dict[str, Any], model: Model) -> bytes:
     lines = [f"  {to_json(key)}: {to_json(value)}," for key, value in head.items()]
     rules = _block("[", (to_json(list(rule)) for rule in model.merge_rules), "]")
     vocab = _block(

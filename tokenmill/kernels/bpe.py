@@ -1,5 +1,5 @@
-"""Encoding with BPE: words to token ids through a cache of words, and by merging (bpe_merge.py) where the cache does not hold
-one.
+"""Encoding: words to token ids through a cache of words, and where the cache does not hold one, by merging (bpe_merge.py) or by
+the longest match (wordpiece.py), as the tables say.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from tokenmill.kernels.base_symbols import WordForms, look_up_symbols
 from tokenmill.kernels.bpe_merge import NO_RULE, SHORT_SYMBOLS, merge_long, merge_short, rule_of
-from tokenmill.kernels.compiling import inline_part, kernel, part
+from tokenmill.kernels.compiling import inline_part, kernel, part, part_of_tables
 from tokenmill.kernels.hashing import HALF
 from tokenmill.kernels.intrinsics import borrow, copy_64_bytes
 from tokenmill.kernels.tables import (
@@ -26,6 +26,7 @@ from tokenmill.kernels.tables import (
     search_word,
     stage_keys,
 )
+from tokenmill.kernels.wordpiece import WordPieceTables, match_word
 
 LOW_HALF = np.uint64(0xFFFFFFFF)
 IDS_USED = 0
@@ -74,8 +75,8 @@ class EncodeCache(NamedTuple):
 
 
 @part
-def encode_word(tables, text, start, end, ids, used, found):
-    """Encode one word without the cache into `ids[used:]` (room for one id a byte, and one more with an ending).
+def merge_word(tables, text, start, end, ids, used, found):
+    """Encode one word by merging into `ids[used:]` (room for one id a byte, and one more with an ending).
 
     Returns how many ids it has.
     """
@@ -95,6 +96,10 @@ def encode_word(tables, text, start, end, ids, used, found):
             found[place] = rule_of(rules, ids[used + place], ids[used + place + 1])
     found[size - 1] = NO_RULE
     return merge_short(rules, ids, used, size, found)
+
+
+#: Encode one word without the cache, as the model does.
+encode_word = part_of_tables({BpeTables: merge_word, WordPieceTables: match_word})
 
 
 @part
