@@ -32,6 +32,7 @@ from pipeline.state import OUTPUTS, STATE, State, describe_current, flatten_opti
 from pipeline.texts import read_rows
 from tokenmill import __version__
 from tokenmill.errors import OutputExistsError
+from tokenmill.names import BPE_OPTION_NAMES
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
@@ -147,6 +148,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         unk_token=section.unk,
         min_count=section.min_count,
         strict=section.strict,
+        **{name: getattr(section, name) for name in BPE_OPTION_NAMES},
     )
 
 
