@@ -25,7 +25,7 @@ PACKAGES = ("tokenmill", "transforms", "pipeline")
 LAYERS = (
     ("kernels",),
     ("errors", "schemas", "names", "arrow", "reference", "reference_words", "data"),
-    ("alphabets", "models", "normalizers", "scanners", "patterns", "pretokenizers", "tokenizer_files"),
+    ("alphabets", "models", "normalizers", "normalizing", "scanners", "patterns", "pretokenizers", "tokenizer_files"),
     ("word_counts", "merge_loop", "encoder"),
     ("tokenizer",),
     ("trainers", "formats", "postprocessors", "report", "dataset", "explain"),

@@ -46,7 +46,7 @@ class Tokenizer:
     ) -> None:
         self.model = model
         self.pretokenizer = pretokenizer
-        self.normalizer = normalizer or Normalizer("identity")
+        self.normalizer = normalizer or Normalizer()
         self.training = dict(training or {})
         self._lock = threading.Lock()
         self._encoder: Encoder | None = None

@@ -113,7 +113,7 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
     decoded = tokenizer.decode(known) if len(known) == len(ids) else None
     return TextExplanation(
         text=text,
-        normalizer=tokenizer.normalizer.name,
+        normalizer=str(tokenizer.normalizer),
         normalized=text,  # the one normalizer there is, identity, changes nothing
         pretokenizer=str(tokenizer.pretokenizer),
         lossless=tokenizer.pretokenizer.lossless,

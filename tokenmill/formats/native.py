@@ -41,7 +41,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "format": schemas.TOKENIZER_FORMAT,
         "version": schemas.TOKENIZER_VERSION,
         "model": model.name,
-        "normalizer": tokenizer.normalizer.name,
+        "normalizer": tokenizer.normalizer.spec,
         "pretokenizer": tokenizer.pretokenizer.spec,
         "special_tokens": list(model.special_tokens),
         "unk": model.unk_token,
@@ -98,7 +98,7 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     _check_unicode(document, pretokenizer)
     whole_words = document.get("ignore_merges", False)
     model = BpeModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"), whole_words)
-    normalizer = _named(Normalizer, document, "normalizer", "identity")
+    normalizer = _named(Normalizer.of, document, "normalizer", "identity")
     return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
 
 
