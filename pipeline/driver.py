@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.compute as pc
@@ -15,7 +15,10 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline import accounting, counts_folder
+from pipeline.accounting import describe_split
+from pipeline.fingerprints import describe_job, hash_bytes, key_splits
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
+from pipeline.lock import Lock
 from pipeline.outputs import OutputFolder, write_card
 from pipeline.planning import (
     Corpus,
@@ -27,7 +30,7 @@ from pipeline.planning import (
     fork_workers,
     plan_corpus,
 )
-from pipeline.progress import Stage
+from pipeline.progress import Stage, count_things
 from pipeline.runners import parse_options, run_pipeline
 from tokenmill import __version__, kernels, schemas
 from tokenmill.errors import (
@@ -44,6 +47,7 @@ from tokenmill.trainers import TrainingOptions, train_tokenizer
 from transforms.count import CountOptions, warm_up_counting
 from transforms.encode import EncodeOptions, keep_tokenizer, open_tokenizer
 from transforms.journal import Journal, delete_tree, is_local, write_file_atomically
+from transforms.splits import Split
 
 POLL_SECONDS = 0.5
 #: Words beyond this are trained on, but hardly meant.
@@ -59,17 +63,29 @@ def count_corpus(
     run: Execution,
     *,
     overwrite: bool = False,
+    update: bool = False,
     plan: Plan | None = None,
 ) -> dict[str, Any]:
-    """`tokenmill count`: word counts in the folder `output`; returns its manifest. `plan`: that of the corpus, if made."""
-    pretokenizer = PreTokenizer.of(pretokenizer)
-    with _open_run(corpus, output, run, overwrite=overwrite, plan=plan) as (folder, plan):
-        fork_workers(plan, run, lambda: warm_up_counting(pretokenizer))
-        options = CountOptions(corpus.read, pretokenizer, folder.journal, folder.partitions, folder.rejects)
-        records = _run_job("count", count_graph(plan.splits, options), plan, folder, run)
+    """`tokenmill count`: word counts in the folder `output`; returns its manifest. `plan`: that of the corpus, if made.
+
+    With `update` counts that are published are brought up to date: only splits that are new are counted, and the counts of each
+    split are kept for the next time.
+    """
+    options = CountOptions(corpus.read, PreTokenizer.of(pretokenizer))
+    with _open_run("count", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
+        folder, plan = job.folder, job.plan
+        fork_workers(plan, run, lambda: warm_up_counting(options.pretokenizer))
+        options = replace(
+            options,
+            journal_folder=folder.journal,
+            partitions_folder=folder.partitions,
+            rejects_folder=folder.rejects,
+            groups_folder=folder.groups,
+        )
+        records = _run_job("count", count_graph(plan.splits, options), plan.splits, job, run)
         files, totals = _close_books(plan, records, folder)
         words = sum(record["words"] for record in records.values())
-        return counts_folder.write_counts(folder, pretokenizer, files, totals, words)
+        return counts_folder.write_counts(folder, options.pretokenizer, files, totals, words, records if update else None)
 
 
 def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execution) -> tuple[Tokenizer, MergeRules]:
@@ -139,64 +155,107 @@ def load_tokenizer(path: str) -> Tokenizer:
 
 
 def encode_corpus(
-    corpus: Corpus, tokenizer_path: str, output: str, run: Execution, *, overwrite: bool = False, plan: Plan | None = None
+    corpus: Corpus,
+    tokenizer_path: str,
+    output: str,
+    run: Execution,
+    *,
+    overwrite: bool = False,
+    update: bool = False,
+    plan: Plan | None = None,
 ) -> dict[str, Any]:
-    """`tokenmill encode`: token shards in the folder `output`; returns its manifest. `plan`: that of the corpus, if made."""
+    """`tokenmill encode`: token shards in the folder `output`; returns its manifest. `plan`: that of the corpus, if made.
+
+    With `update` a dataset that is published is brought up to date: only splits that are new are encoded.
+    """
     tokenizer = load_tokenizer(tokenizer_path)
-    with _open_run(corpus, output, run, overwrite=overwrite, plan=plan) as (folder, plan):
+    content = tokenizer.to_bytes()
+    sha256 = hash_bytes(content)
+    options = EncodeOptions(corpus.read, "", sha256)
+    with _open_run("encode", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
+        folder, plan = job.folder, job.plan
         carried = folder.working("tokenizer.json")
         with keep_tokenizer(carried, tokenizer):
             fork_workers(plan, run, lambda: tokenizer.encode_batch([" "]))
-            content = tokenizer.to_bytes()
             write_file_atomically(carried, content)
-            sha256 = hashlib.sha256(content).hexdigest()
-            options = EncodeOptions(corpus.read, carried, sha256, folder.shards, folder.journal, folder.rejects)
-            records = _run_job("encode", encode_graph(plan.splits, options), plan, folder, run)
+            options = replace(
+                options,
+                tokenizer_path=carried,
+                shards_folder=folder.shards,
+                journal_folder=folder.journal,
+                rejects_folder=folder.rejects,
+            )
+            finished = folder.finished()
+            splits = [split for split in plan.splits if split.index not in finished]
+            records = _run_job("encode", encode_graph(splits, options, len(plan.splits)), splits, job, run)
         files, totals = _close_books(plan, records, folder)
-        manifest = _describe_dataset(tokenizer, sha256, files, totals, [records[index]["shard"] for index in sorted(records)])
+        shards = [describe_split(records[index], folder.keys[index]) for index in sorted(records)]
+        manifest = _describe_dataset(tokenizer, sha256, files, totals, shards)
         folder.publish(manifest, {"tokenizer.json": content, "README.md": write_card(tokenizer.embedding_rows)})
     return manifest
 
 
+@dataclass(frozen=True)
+class _Job:
+    """What a run works with while it holds its folder. `kept`: splits that were done before."""
+
+    folder: OutputFolder
+    plan: Plan
+    lock: Lock
+    kept: int
+
+
 @contextlib.contextmanager
 def _open_run(
-    corpus: Corpus, output: str, run: Execution, *, overwrite: bool, plan: Plan | None
-) -> Iterator[tuple[OutputFolder, Plan]]:
+    name: str,
+    options: CountOptions | EncodeOptions,
+    corpus: Corpus,
+    output: str,
+    run: Execution,
+    *,
+    overwrite: bool,
+    update: bool,
+    plan: Plan | None,
+) -> Iterator[_Job]:
     """A folder that is held for this run, and the plan. All that can be refused is refused before anything is written."""
     folder = OutputFolder(output)
     check_apart(corpus, output)
-    folder.check_free(overwrite=overwrite)
+    folder.check_free(overwrite=overwrite or update)
     parse_options(run.beam_args, workers=run.workers or 1)
     plan = plan or plan_corpus(corpus, run)
-    with folder.hold():
-        folder.check_free(overwrite=overwrite)  # once more: another run may have published while this one planned
-        folder.begin()
+    keys = key_splits(plan.splits, plan.stamps, describe_job(name, options))
+    folder = OutputFolder(output, keys, "group" if name == "count" else "shard")
+    with folder.hold() as lock:
+        folder.check_free(overwrite=overwrite or update)  # once more: another run may have published while this one planned
+        kept = folder.begin(folder.published_parts() if update and not overwrite else None)
         try:
-            yield folder, plan
+            yield _Job(folder, plan, lock, kept)
         except TokenmillError:
             folder.abandon()
             raise
 
 
-def _run_job(name: str, build: BuildGraph, plan: Plan, folder: OutputFolder, run: Execution) -> Records:
+def _run_job(name: str, build: BuildGraph, splits: Sequence[Split], job: _Job, run: Execution) -> Records:
     """Run a graph under the eyes of the reporter; returns the journal's records."""
-    journal = Journal(folder.journal)
-    with run.reporter.stage(name, len(plan.splits)) as stage:
-        if not kernels.are_compiled():
+    journal = Journal(job.folder.journal)
+    with run.reporter.stage(name, len(job.plan.splits)) as stage:
+        if job.kept:
+            stage.message(f"{job.kept:,} of {count_things(len(job.plan.splits), 'split')} are done already")
+        if splits and not kernels.are_compiled():
             stage.message("compiling kernels: the first run after an installation takes about half a minute longer")
-        if plan.splits:
-            ticker = _Ticker(journal, stage)
-            workers = choose_workers(plan, run)
+        ticker = _Ticker(journal, stage, job.lock)
+        if splits:
+            workers = choose_workers(job.plan, run)
             run_pipeline(build, workers=workers, beam_args=run.beam_args, on_tick=ticker.tick, ready=run.ready)
-            ticker.show()
+        ticker.show()
         return journal.records()
 
 
 class _Ticker:
     """Shows what the journal says, twice a second at most, less often where looking takes long."""
 
-    def __init__(self, journal: Journal, stage: Stage) -> None:
-        self._journal, self._stage, self._next = journal, stage, time.monotonic() + POLL_SECONDS
+    def __init__(self, journal: Journal, stage: Stage, lock: Lock) -> None:
+        self._journal, self._stage, self._lock, self._next = journal, stage, lock, time.monotonic() + POLL_SECONDS
 
     def tick(self) -> None:
         if time.monotonic() < self._next:
@@ -204,6 +263,7 @@ class _Ticker:
         started = time.monotonic()
         with contextlib.suppress(OSError):  # a listing that fails once must not end a job of hours
             self.show()
+            self._lock.renew()
         self._next = time.monotonic() + max(POLL_SECONDS, 10 * (time.monotonic() - started))
 
     def show(self) -> None:

@@ -175,7 +175,7 @@ def test_rejects_are_counted_and_kept(tmp_path: Path, batch_bytes: int) -> None:
 def test_too_many_rejects_publish_nothing(tmp_path: Path) -> None:
     with pytest.raises(errors.TooManyRejectsError, match=r"3 of 5 records were rejected, --max-rejects allows 2") as caught:
         encode_with_rejects(tmp_path, MaxRejects.parse("2"))
-    left = {path.name: path for path in (tmp_path / "tokens").rglob("part-*")}
+    left = {path.name: path for path in (tmp_path / "tokens").rglob("part-*.jsonl")}
     assert left.keys() == {"part-00000-of-00001.jsonl"} and str(left["part-00000-of-00001.jsonl"].parent) in str(caught.value)
     assert list((tmp_path / "tokens").rglob("manifest.json")) == []
 

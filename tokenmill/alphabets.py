@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,12 @@ class BaseSymbols:
 @dataclass(frozen=True)
 class ByteAlphabet:
     """The 256 bytes: no unknowns, nothing lost."""
+
+    takes_any_bytes: ClassVar[bool] = True
+
+    def join(self, left: str, right: str) -> str:
+        """What two tokens make."""
+        return left + right
 
     def symbols_of(self, data: np.ndarray, offsets: np.ndarray) -> BaseSymbols:
         """Base symbols of words `data[offsets[w]:offsets[w + 1]]` (uint8[n], int64[w + 1])."""
@@ -69,6 +76,11 @@ class CharacterAlphabet:
     """The characters seen in training. `marks_spaces`: a space shows, and is stored, as `Ġ`."""
 
     marks_spaces: bool
+    takes_any_bytes: ClassVar[bool] = False
+
+    def join(self, left: str, right: str) -> str:
+        """What two tokens make."""
+        return left + right
 
     def symbols_of(self, data: np.ndarray, offsets: np.ndarray) -> BaseSymbols:
         """Base symbols of words of valid UTF-8, as in `ByteAlphabet.symbols_of`; the alphabet is what they hold."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,12 +44,11 @@ class TokenWords:
 
 
 @dataclass(frozen=True)
-class BpeModel:
-    """A BPE model: `vocab` maps tokens in their visible form to ids, `merge_rules` are pairs of tokens in order of rank.
+class Model:
+    """What every model is: `vocab` maps tokens in their visible form to ids, `merge_rules` are pairs of tokens in order of rank.
 
-    `special_tokens` are in `vocab`; they never come out of text and no rule makes them. With `ignore_merges` a word that is a
-    token is that token, whatever the rules make of it. Construction checks that ids are unique, fit into int32, and that every
-    rule has its tokens; errors are `TokenizerFileError` and name the entry.
+    `special_tokens` are in `vocab`; they never come out of text and no rule makes them. Construction checks that ids are unique,
+    fit into int32, and that every rule has its tokens; errors are `TokenizerFileError` and name the entry.
     """
 
     name: str
@@ -58,22 +57,19 @@ class BpeModel:
     merge_rules: tuple[tuple[str, str], ...]
     special_tokens: tuple[str, ...] = ()
     unk_token: str | None = None
-    ignore_merges: bool = False
 
     def __post_init__(self) -> None:
         check_ids(self.vocab)
         self._check_specials()
         ordinary = self.vocab.keys() - set(self.special_tokens)
         self.alphabet.check_tokens(ordinary)
-        if self.ignore_merges and not self.takes_any_bytes:
-            raise TokenizerFileError(f"ignore_merges: a {self.name} model cannot do that, only byte-bpe")
         for place, (left, right) in enumerate(self.merge_rules):
-            if left not in ordinary or right not in ordinary or left + right not in ordinary:
+            if left not in ordinary or right not in ordinary or self.alphabet.join(left, right) not in ordinary:
                 raise TokenizerFileError(f"merge_rules[{place}]: {self._describe_missing(left, right)}")
 
     def _describe_missing(self, left: str, right: str) -> str:
         """Which token of a rule is none, or is a special one."""
-        for token in (left, right, left + right):
+        for token in (left, right, self.alphabet.join(left, right)):
             if token not in self.vocab:
                 return f"({left!r}, {right!r}) needs the token {token!r}, which vocab lacks"
             if token in self.special_tokens:
@@ -97,12 +93,47 @@ class BpeModel:
     @property
     def takes_any_bytes(self) -> bool:
         """Whether texts need not be UTF-8."""
-        return isinstance(self.alphabet, ByteAlphabet)
+        return self.alphabet.takes_any_bytes
 
     @cached_property
     def embedding_rows(self) -> int:
         """How many rows an Embedding layer needs: the largest id + 1."""
         return max(self.vocab.values(), default=-1) + 1
+
+    @cached_property
+    def spellings(self) -> dict[int, bytes]:
+        """The bytes of each id; a special token stands for its own text."""
+        specials = frozenset(self.special_tokens)
+        return {
+            token_id: token.encode("utf-8") if token in specials else self.alphabet.spell(token)
+            for token, token_id in self.vocab.items()
+        }
+
+    def spell(self, ids: Iterable[int], *, between_words: bytes = b"") -> bytes:
+        """The bytes that token ids stand for. Raises `UsageError` for an id outside the vocabulary.
+
+        `between_words`: what was dropped there, for models whose tokens tell where words begin.
+        """
+        try:
+            return b"".join(self._spell_words(ids, between_words))
+        except KeyError as error:
+            last = self.embedding_rows - 1
+            raise UsageError(f"id {error.args[0]} is not in the vocabulary (ids 0 to {last})") from None
+
+    def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
+        return (self.spellings[token_id] for token_id in ids)
+
+
+@dataclass(frozen=True)
+class BpeModel(Model):
+    """A BPE model. With `ignore_merges` a word that is a token is that token, whatever the rules make of it."""
+
+    ignore_merges: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ignore_merges and not self.takes_any_bytes:
+            raise TokenizerFileError(f"ignore_merges: a {self.name} model cannot do that, only byte-bpe")
 
     @cached_property
     def tables(self) -> bpe.BpeTables:
@@ -131,23 +162,6 @@ class BpeModel:
         found = np.zeros(words.ids.size, np.bool_)
         bpe.find_unmerged(self.tables, words.text, words.ends, words.ids, found)
         return TokenWords.of({self.spellings[token_id]: token_id for token_id in words.ids[found].tolist()})
-
-    @cached_property
-    def spellings(self) -> dict[int, bytes]:
-        """The bytes of each id; a special token stands for its own text."""
-        specials = frozenset(self.special_tokens)
-        return {
-            token_id: token.encode("utf-8") if token in specials else self.alphabet.spell(token)
-            for token, token_id in self.vocab.items()
-        }
-
-    def spell(self, ids: Iterable[int]) -> bytes:
-        """The bytes that token ids stand for. Raises `UsageError` for an id outside the vocabulary."""
-        try:
-            return b"".join(self.spellings[token_id] for token_id in ids)
-        except KeyError as error:
-            last = self.embedding_rows - 1
-            raise UsageError(f"id {error.args[0]} is not in the vocabulary (ids 0 to {last})") from None
 
 
 def check_ids(vocab: dict[str, int]) -> None:

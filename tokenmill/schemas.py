@@ -47,6 +47,11 @@ def shard_name(index: int, shards: int) -> str:
     return f"part-{index:05d}-of-{shards:05d}.parquet"
 
 
+def group_name(index: int, groups: int) -> str:
+    """Name of the word counts of one split: `group_name(0, 64)` is `group-00000-of-00064.arrow`."""
+    return f"group-{index:05d}-of-{groups:05d}.arrow"
+
+
 def reject_name(index: int, shards: int) -> str:
     """Name of the file of a split's rejects: `reject_name(0, 64)` is `part-00000-of-00064.jsonl`."""
     return f"part-{index:05d}-of-{shards:05d}.jsonl"

@@ -44,9 +44,9 @@ class EncodeOptions:
     read: ReadOptions
     tokenizer_path: str
     tokenizer_sha256: str
-    shards_folder: str
-    journal_folder: str
-    rejects_folder: str
+    shards_folder: str = ""
+    journal_folder: str = ""
+    rejects_folder: str = ""
 
 
 class EncodeDocuments(beam.PTransform):
