@@ -13,6 +13,7 @@ from pipeline.outputs import OutputFolder
 from pipeline.planning import Corpus, Execution, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
 from pipeline.texts import read_rows
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
@@ -33,7 +34,9 @@ def build_dataset(path: str, reporter: Reporter, beam_args: tuple[str, ...], *, 
     for folder in (counts, tokens):
         OutputFolder(folder).check_free(overwrite=overwrite)
     plan = plan_corpus(corpus, run)
-    manifest = driver.count_corpus(corpus, training.pretokenizer, counts, run, overwrite=overwrite, plan=plan)
+    manifest = driver.count_corpus(
+        corpus, training.pretokenizer, counts, run, normalizer=training.normalizer, overwrite=overwrite, plan=plan
+    )
     tokenizer, rules = driver.train_on_counts(counts, training, tokenizer_path, run)
     text = summary.describe_reading(manifest, counts) + summary.describe_learning(tokenizer, rules)
     if not config.encode.enabled:
@@ -65,6 +68,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         unk_token=section.unk,
         min_count=section.min_count,
         strict=section.strict,
+        normalizer=Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer]),
     )
 
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.names import DIGIT_GROUPS, PRETOKENIZERS
+from tokenmill.names import DIGIT_GROUPS, NORMALIZERS, PRETOKENIZERS
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
+    from tokenmill.normalizers import Normalizer
     from tokenmill.pretokenizers import PreTokenizer
 
 Command = Callable[..., Any]
@@ -74,6 +75,14 @@ PRETOKENIZER_OPTIONS = add_options(
     click.option("--pattern", metavar="REGEX", help="Words are the matches of this pattern of the regex package: exact, slow."),
 )
 
+NORMALIZER_OPTION = click.option(
+    "--normalizer",
+    multiple=True,
+    metavar="NAME",
+    help=f"What is done to text first: {', '.join(NORMALIZERS)}, replace:OLD=>NEW or replace_regex:PATTERN=>NEW. Can be given "
+    "again, in order.",
+)
+
 RUN_OPTIONS = add_options(
     click.option(
         "--split-mb",
@@ -104,6 +113,14 @@ def choose_pretokenizer(options: dict[str, Any]) -> PreTokenizer | None:
     if name is None and digits is None and pattern is None:
         return None
     return PreTokenizer(name or ("gpt2" if pattern is None else "regex"), None if digits is None else int(digits), pattern)
+
+
+def choose_normalizer(options: dict[str, Any]) -> Normalizer | None:
+    """The normalizer that the options ask for, None when they say nothing of it."""
+    from tokenmill.normalizers import Normalizer, parse_option
+
+    given = options["normalizer"]
+    return Normalizer.of([parse_option(text) for text in given]) if given else None
 
 
 def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from tokenmill.arrow import text_buffers, wrap_lists
 from tokenmill.kernels import bpe, tables
 from tokenmill.models import BpeModel, TokenWords
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import Block, PreTokenizer
 
 #: Words that the cache has room for at first (2 MiB) and at most (32 MiB): a small table stays in the processor's cache.
@@ -17,10 +18,11 @@ CACHE_IDS = 1 << 22
 
 
 class Encoder:
-    """Encodes batches of texts with one model and one pre-tokenizer. Not for two threads at once."""
+    """Encodes batches of texts with one normalizer, one pre-tokenizer and one model. Not for two threads at once."""
 
-    def __init__(self, model: BpeModel, pretokenizer: PreTokenizer) -> None:
+    def __init__(self, model: BpeModel, pretokenizer: PreTokenizer, normalizer: Normalizer) -> None:
         self._tables = model.tables
+        self._normalizer = normalizer.runner()
         self._scanner = pretokenizer.scanner()
         self._whole = model.unmerged if model.ignore_merges else TokenWords.of({})
         words, arena_bytes = self._whole.ids.size, tables.arena_bytes_of(self._whole.ends)
@@ -36,7 +38,7 @@ class Encoder:
 
     def encode(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
         """Ids of a large_string or large_binary array, and bool[d]: which texts hold a character without an id (-1)."""
-        text, doc_ends = text_buffers(texts)
+        text, doc_ends = self._normalizer.normalize(*text_buffers(texts))
         self._forget_when_full()
         # One id a byte, and what the kernel writes in vain. What no id is written to costs address space alone.
         ids = np.empty(text.size + bpe.IDS_IN_VAIN, np.int32)

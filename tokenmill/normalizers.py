@@ -8,7 +8,7 @@
     strip_marks            without marks of any kind (M), nothing decomposed before: Hugging Face's `StripAccents`
     bert_clean             BERT's clean_text: controls, format and private use characters and U+FFFD go, whitespace becomes spaces
     replace                one text by another, everywhere
-    replace_regex          the matches of a pattern of the `regex` package by a text; slow
+    replace_regex          the matches of a pattern of the `regex` package, those that are not empty, by a text; slow
     identity               nothing
 
 Several are applied one after the other. All but `replace_regex` are of Unicode 16.0, whatever Python's own version is; Hugging

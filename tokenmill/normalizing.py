@@ -165,9 +165,10 @@ class ReplaceStage:
         origins, ends, start = [_NO_ORIGINS], [0], 0
         for end in doc_ends.tolist():
             document, done = text[start:end].tobytes(), 0
+            characters = _place_characters(text[start:end])
             for first, last in [*self._find(document), (len(document), None)]:
                 parts.append(document[done:first])
-                origins.append(_own_places(start + done, start + first))
+                origins.append(start + characters[done:first])
                 if last is not None:
                     parts.append(self._content.encode())
                     origins.append(np.tile(np.array([start + first, start + last], np.int64), (len(parts[-1]), 1)))
@@ -188,16 +189,19 @@ class ReplaceStage:
         for match in self._matcher.finditer(text):
             first = place + _count_bytes(text[done : match.start()])
             place, done = first + _count_bytes(match.group()), match.end()
-            yield first, place
+            if place > first:
+                yield first, place
 
 
 def _count_bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape"))
 
 
-def _own_places(start: int, end: int) -> np.ndarray:
-    places = np.arange(start, end, dtype=np.int64)
-    return np.stack([places, places + 1], axis=1)
+def _place_characters(text: np.ndarray) -> np.ndarray:
+    """int64[n, 2]: where the character of each byte begins and ends."""
+    leads = np.flatnonzero((text & 0xC0) != 0x80)
+    edges = np.unique(np.concatenate([np.zeros(1, np.int64), leads, np.array([text.size])]))
+    return np.repeat(np.stack([edges[:-1], edges[1:]], axis=1), np.diff(edges), axis=0)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ _KEYS = {
     "format": str,
     "version": int,
     "model": str,
-    "normalizer": str,
+    "normalizer": (str, dict, list),
     "pretokenizer": (str, dict),
     "special_tokens": list,
     "unk": (str, type(None)),
@@ -63,6 +63,8 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
             "a file of two keys stands for char-bpe behind wordpunct, "
             f"this is {model.name} behind {pretokenizer}; use --to native"
         )
+    if not tokenizer.normalizer.is_identity:
+        raise UsageError(f"a file of two keys cannot say that text is normalized by {tokenizer.normalizer}; use --to native")
     if model.special_tokens:
         raise UsageError(f"a file of two keys cannot say that {model.special_tokens[0]!r} is a special token; use --to native")
     return _write({}, model)

@@ -42,9 +42,9 @@ _LS, _VS, _TS = 19, 21, 28
 class FormTables(NamedTuple):
     """One form.
 
-    `flags`: uint8[0x110000], bits STARTS and CHANGES; `combining`: uint8[0x110000]. `decompositions`: int32[0x110000], the entry of a code
-    point that decomposes, or -1; entry e is data[starts[e] : starts[e + 1]] (int32, int64), code points. `pairs`: int64[p, 2],
-    first << 32 | second and the composite, in order; of no rows for the D forms.
+    `flags`: uint8[0x110000], bits STARTS and CHANGES; `combining`: uint8[0x110000]. `decompositions`: int32[0x110000], the entry
+    of a code point that decomposes, or -1; entry e is data[starts[e] : starts[e + 1]] (int32, int64), code points. `pairs`:
+    int64[p, 2], first << 32 | second and the composite, in order; of no rows for the D forms.
     """
 
     flags: np.ndarray
