@@ -199,3 +199,12 @@ def form_texts(*, max_fragments: int = 30) -> st.SearchStrategy[str]:
     characters = st.characters(exclude_categories=("Cs",))
     parts = st.one_of(*[st.sampled_from(FORM_FRAGMENTS)] * 3, st.sampled_from(NASTY_FRAGMENTS), characters, runs)
     return st.lists(parts, max_size=max_fragments).map("".join)
+
+
+@st.composite
+def wordpiece_tokens(draw: st.DrawFn, *, letters: str = "abc", max_tokens: int = 20, max_length: int = 6) -> list[str]:
+    """Tokens of a WordPiece vocabulary that no training made: any strings, with the prefix `##` or without, letters missing."""
+    tokens = st.tuples(st.sampled_from(["", "##", "##"]), st.text(letters, min_size=1, max_size=max_length)).map("".join)
+    return draw(st.lists(tokens, max_size=max_tokens, unique=True)) + draw(
+        st.sampled_from([[], [prefix + letter for prefix in ("", "##") for letter in letters]])
+    )

@@ -16,6 +16,7 @@ from tokenmill.kernels import merge as kernel
 from tokenmill.kernels import merge_index as index
 from tokenmill.kernels import merge_state as layout
 from tokenmill.kernels.merge_state import MergeState
+from tokenmill.score_loop import ScoredMerging, count_symbols
 
 RULES_PER_CALL = 256
 #: There is room for twice as many pairs at first, or for one pair for so many cells: memory that is not used costs nothing.
@@ -69,8 +70,11 @@ def learn_merges(
     min_count: int = 1,
     forbidden: Sequence[Sequence[int]] = (),
     on_merges: OnMerges | None = None,
+    score: str = "frequency",
 ) -> MergeRules:
     """Learn BPE merge rules (Sennrich, Haddow and Birch, 2016), equal to `reference.train_bpe`.
+
+    With `score="likelihood"` those of WordPiece (Schuster and Nakajima, 2012), equal to `reference_wordpiece.train_wordpiece`.
 
     Stops at `merges` rules, or when no pair of at least `min_count` is left. `forbidden` are symbol sequences (special tokens,
     two symbols or more) that no rule may make. Raises `DataError` for more than 2^31 / 3 symbols and words.
@@ -85,7 +89,10 @@ def learn_merges(
     state.counters[layout.TOKENS] = alphabet
     state.counters[layout.MIN_COUNT] = max(1, min_count)
     state.counters[layout.FIRST_SEEN] = ties == "first-seen"
-    rules = _run_loop(state, possible, on_merges)
+    scoring = None
+    if score == "likelihood":
+        scoring = ScoredMerging(state, count_symbols(words.symbols, words.starts, words.counts, alphabet + possible))
+    rules = _run_loop(state, possible, on_merges, scoring)
     return MergeRules(rules[:, :2].astype(np.int32), rules[:, 2].copy(), alphabet, exhausted=len(rules) < merges)
 
 
@@ -136,12 +143,13 @@ def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
     return state
 
 
-def _run_loop(state: MergeState, merges: int, on_merges: OnMerges | None) -> np.ndarray:
+def _run_loop(state: MergeState, merges: int, on_merges: OnMerges | None, scoring: ScoredMerging | None) -> np.ndarray:
     """All rules as int64[m, 3]: left, right, count."""
     batches = [np.empty((0, 3), np.int64)]
     made, status = 0, kernel.PAUSED
     while made < merges and status != kernel.EXHAUSTED:
-        status, done = kernel.merge_pairs(state, min(RULES_PER_CALL, merges - made))
+        merge_pairs = kernel.merge_pairs if scoring is None else scoring.merge_pairs
+        status, done = merge_pairs(state, min(RULES_PER_CALL, merges - made))
         made += done
         if done:
             batches.append(state.merges[:done].copy())

@@ -9,6 +9,7 @@ The algorithm is that of Sennrich, Haddow and Birch, "Neural Machine Translation
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from itertools import pairwise
 
 Pair = tuple[str, str]
@@ -48,13 +49,17 @@ def count_pairs(words: Sequence[Sequence[str]], counts: Sequence[int]) -> dict[P
     return pairs
 
 
-def replace_pair(word: Sequence[str], pair: Pair) -> list[str]:
-    """Merge left to right without overlap: `replace_pair(["a", "a", "a"], ("a", "a"))` is `["aa", "a"]`."""
+def replace_pair(word: Sequence[str], pair: Pair, product: str | None = None) -> list[str]:
+    """Merge left to right without overlap: `replace_pair(["a", "a", "a"], ("a", "a"))` is `["aa", "a"]`.
+
+    `product`: what the pair makes, where that is not one string behind the other.
+    """
+    product = pair[0] + pair[1] if product is None else product
     merged: list[str] = []
     position = 0
     while position < len(word):
         if tuple(word[position : position + 2]) == pair:
-            merged.append(pair[0] + pair[1])
+            merged.append(product)
             position += 2
         else:
             merged.append(word[position])
@@ -62,8 +67,8 @@ def replace_pair(word: Sequence[str], pair: Pair) -> list[str]:
     return merged
 
 
-def best_pair(pairs: Mapping[Pair, int], order: Mapping[str, int] | None) -> Pair:
-    """The pair with the highest count; a tie goes to the first-seen pair, or to the smallest ids where `order` gives ids."""
+def best_pair(pairs: Mapping[Pair, int | Fraction], order: Mapping[str, int] | None) -> Pair:
+    """The pair with the highest count, or score; a tie goes to the first-seen, or to the smallest ids where `order` gives ids."""
     top = max(pairs.values())
     tied = [pair for pair, count in pairs.items() if count == top]
     if order is None:

@@ -21,12 +21,14 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.arrow import large_strings, wrap_binary
-from tokenmill.encoder import Encoder
+from tokenmill.encoder import Encoded, Encoder
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer_files import read_file, read_folder
+from tokenmill.unmatched import describe_lost_word
+from tokenmill.wordpiece import WordPieceModel
 
 
 class Tokenizer:
@@ -38,7 +40,7 @@ class Tokenizer:
 
     def __init__(
         self,
-        model: BpeModel,
+        model: BpeModel | WordPieceModel,
         *,
         pretokenizer: PreTokenizer,
         normalizer: Normalizer | None = None,
@@ -181,6 +183,11 @@ class Tokenizer:
 
     def encode_known(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
         """As `encode_batch`, never raising for a character: also gives bool[d], which texts hold one without an id (-1)."""
+        encoded = self.encode_counted(texts)
+        return encoded.ids, encoded.unknown
+
+    def encode_counted(self, texts: pa.Array) -> Encoded:
+        """As `encode_known`; also says for how many words an unk token stands."""
         if texts.type not in (pa.large_string(), pa.large_binary()):
             texts = large_strings(texts)
         with self._lock:
@@ -200,6 +207,8 @@ class Tokenizer:
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
         if not self.normalizer.is_identity:
             text, place = self.normalizer.normalize(text), f"{place}, normalized"
+        if isinstance(self.model, WordPieceModel):
+            return describe_lost_word(self.model, self.pretokenizer, text, place)
         character_ids = self.model.tables.character_ids
         for position, character in enumerate(text):
             if not self.pretokenizer.lossless and character.isspace():
@@ -223,7 +232,7 @@ class Tokenizer:
         if skip_special_tokens:
             special = {self.model.vocab[token] for token in self.special_tokens}
             ids = [token_id for token_id in ids if token_id not in special]
-        return self.model.spell(ids)
+        return self.model.spell(ids, between_words=b" " if self.pretokenizer.drops_spaces else b"")
 
 
 def _check_utf_8(data: bytes) -> None:

@@ -14,6 +14,7 @@ from tokenmill.data import load_class_table
 from tokenmill.errors import UsageError
 from tokenmill.explain.symbols import check_length, check_text, split_word
 from tokenmill.kernels import scan_classes
+from tokenmill.models import BpeModel
 from tokenmill.patterns import compile_pattern, split_by_pattern
 from tokenmill.reference import Pair
 
@@ -176,7 +177,12 @@ def _explain_word(tokenizer: Tokenizer, ranks: Mapping[Pair, int], text: str, wo
     symbols = split_word(word, tokenizer.model.name, tokenizer.pretokenizer.marks_spaces)
     merges = tuple(apply_merges(symbols, ranks))
     last, whole = merges[-1].symbols if merges else tuple(symbols), "".join(symbols)
-    if tokenizer.model.ignore_merges and last != (whole,) and is_known(tokenizer, whole):
+    if (
+        isinstance(tokenizer.model, BpeModel)
+        and tokenizer.model.ignore_merges
+        and last != (whole,)
+        and is_known(tokenizer, whole)
+    ):
         merges, last = (), (whole,)
     found = [_look_up(tokenizer, symbol) for symbol in last]
     first_byte, end = len(text[:start].encode()), start + len(word)

@@ -15,7 +15,7 @@ from typing import Any
 
 from tokenmill.errors import TokenizerFileError
 from tokenmill.formats import huggingface_bpe
-from tokenmill.formats.building import build_tokenizer, refuse_characters, refuse_options
+from tokenmill.formats.building import bpe_model_of, build_tokenizer, refuse_characters, refuse_options
 from tokenmill.formats.huggingface_cutting import BYTE_LEVEL, read_pretokenizer, write_byte_level, write_pretokenizer
 from tokenmill.formats.huggingface_fields import (
     ANYTHING,
@@ -121,6 +121,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
 
     Raises `UsageError` where Hugging Face would not give the same ids.
     """
+    model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
     refuse_characters(tokenizer, "Hugging Face's ByteLevel")
     refuse_options(tokenizer, "a file for Hugging Face")
     pretokenizer = write_pretokenizer(tokenizer.pretokenizer.name)
@@ -128,12 +129,12 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "version": _VERSION,
         "truncation": None,
         "padding": None,
-        "added_tokens": _write_specials(tokenizer.model),
+        "added_tokens": _write_specials(model),
         "normalizer": None,
         "pre_tokenizer": pretokenizer,
         "post_processor": None,
         "decoder": write_byte_level(use_regex=True),
-        "model": huggingface_bpe.write_model(tokenizer.model),
+        "model": huggingface_bpe.write_model(model),
     }
     return json.dumps(document, ensure_ascii=False, indent=2).encode("utf-8")
 

@@ -13,10 +13,11 @@ from typing import Any
 from tokenmill import schemas
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.json_text import parse_object, to_json
-from tokenmill.models import BpeModel, alphabet_of
+from tokenmill.models import BpeModel, Model, alphabet_of
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.wordpiece import WordPieceModel
 
 _KEYS = {
     "format": str,
@@ -47,9 +48,16 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "unk": model.unk_token,
         "unicode": tokenizer.pretokenizer.unicode_version,
         "training": tokenizer.training,
-        **({"ignore_merges": True} if model.ignore_merges else {}),
+        **_describe_encoding(model),
     }
     return _write(head, model)
+
+
+def _describe_encoding(model: BpeModel | WordPieceModel) -> dict[str, Any]:
+    """What encoding goes by beside vocabulary and rules."""
+    if isinstance(model, WordPieceModel):
+        return {"continuation_prefix": model.continuation_prefix, "max_word_characters": model.max_word_characters}
+    return {"ignore_merges": True} if model.ignore_merges else {}
 
 
 def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
@@ -70,7 +78,7 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
     return _write({}, model)
 
 
-def _write(head: dict[str, Any], model: BpeModel) -> bytes:
+def _write(head: dict[str, Any], model: Model) -> bytes:
     lines = [f"  {to_json(key)}: {to_json(value)}," for key, value in head.items()]
     rules = _block("[", (to_json(list(rule)) for rule in model.merge_rules), "]")
     vocab = _block(

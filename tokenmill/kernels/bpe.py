@@ -1,5 +1,5 @@
-"""Encoding with BPE: words to token ids through a cache of words, and by merging (bpe_merge.py) where the cache does not hold
-one.
+"""Encoding: words to token ids through a cache of words, and where the cache does not hold one, by merging (bpe_merge.py) or by
+the longest match (wordpiece.py), as the tables say.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmill.kernels.bpe_merge import NO_RULE, SHORT_SYMBOLS, merge_long, merge_short, rule_of
-from tokenmill.kernels.compiling import inline_part, kernel, part
+from tokenmill.kernels.compiling import inline_part, kernel, part, part_of_tables
 from tokenmill.kernels.hashing import HALF
 from tokenmill.kernels.intrinsics import borrow, copy_64_bytes
 from tokenmill.kernels.tables import (
@@ -25,8 +25,8 @@ from tokenmill.kernels.tables import (
     search_word,
     stage_keys,
 )
+from tokenmill.kernels.wordpiece import UNKNOWN, WordPieceTables, match_word
 
-UNKNOWN = -1
 LOW_HALF = np.uint64(0xFFFFFFFF)
 IDS_USED = 0
 #: Longer words are merged afresh each time: they are rare, and would push others out of the cache.
@@ -114,8 +114,8 @@ def look_up_symbols(tables, text, start, end, symbols, first):
 
 
 @part
-def encode_word(tables, text, start, end, ids, used, found):
-    """Encode one word without the cache into `ids[used:]` (room for one id a byte); returns how many ids it has."""
+def merge_word(tables, text, start, end, ids, used, found):
+    """Encode one word by merging into `ids[used:]` (room for one id a byte); returns how many ids it has."""
     tables, text, ids, found = borrow(tables), borrow(text), borrow(ids), borrow(found)
     rules, byte_rules, size = tables.rules, tables.byte_rules, end - start
     if byte_rules.size and size <= SHORT_SYMBOLS:
@@ -132,6 +132,10 @@ def encode_word(tables, text, start, end, ids, used, found):
             found[place] = rule_of(rules, ids[used + place], ids[used + place + 1])
     found[size - 1] = NO_RULE
     return merge_short(rules, ids, used, size, found)
+
+
+#: Encode one word without the cache, as the model does.
+encode_word = part_of_tables({BpeTables: merge_word, WordPieceTables: match_word})
 
 
 @part
