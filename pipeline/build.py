@@ -14,6 +14,7 @@ from pipeline.planning import Corpus, Execution, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
 from pipeline.shaping import RowOptions
 from pipeline.texts import read_rows
+from tokenmill.names import BPE_OPTION_NAMES
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
@@ -71,6 +72,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         min_count=section.min_count,
         strict=section.strict,
         normalizer=Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer]),
+        **{name: getattr(section, name) for name in BPE_OPTION_NAMES},
     )
 
 
