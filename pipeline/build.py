@@ -33,6 +33,7 @@ from pipeline.texts import read_rows
 from tokenmill import __version__
 from tokenmill.errors import OutputExistsError
 from tokenmill.names import BPE_OPTION_NAMES
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
@@ -95,7 +96,7 @@ def _carry_out(build: Build, plan: Plan, steps: Steps) -> str:
     how: dict[str, Any] = {"overwrite": build.overwrite, "update": True, "plan": plan}
     text = ""
     if not steps.count.is_done:
-        driver.count_corpus(corpus, training.pretokenizer, build.counts, build.run, **how)
+        driver.count_corpus(corpus, training.pretokenizer, build.counts, build.run, **how, normalizer=training.normalizer)
     manifest = read_manifest(build.counts) or {}
     text += summary.describe_reading(manifest, build.counts)
     if steps.train.is_done:
@@ -148,6 +149,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         unk_token=section.unk,
         min_count=section.min_count,
         strict=section.strict,
+        normalizer=Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer]),
         **{name: getattr(section, name) for name in BPE_OPTION_NAMES},
     )
 

@@ -68,7 +68,7 @@ class Steps(NamedTuple):
 
 def plan_steps(build: Build, plan: Plan, training: TrainingOptions) -> Steps:
     """What is to be done; writes nothing."""
-    counting = CountOptions(plan.corpus.read, training.pretokenizer)
+    counting = CountOptions(plan.corpus.read, training.pretokenizer, training.normalizer)
     count = _compare(build, OutputFolder(build.counts, _key(plan, "count", counting), "group"))
     train = _plan_training(build, count)
     if not build.config.encode.enabled:
