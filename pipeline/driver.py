@@ -307,8 +307,7 @@ def _count_merges(options: TrainingOptions) -> int:
     """How many merges are asked for; for a character model, whose alphabet is not known yet, at most so many."""
     if options.merges is not None:
         return options.merges
-    alphabet = 256 if options.model == "byte-bpe" else 0
-    return (options.vocab_size or 0) - len(options.specials) - alphabet
+    return (options.vocab_size or 0) - len(options.specials) - options.least_alphabet
 
 
 def _read_file(path: str) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -28,6 +28,29 @@ class BaseSymbols:
     symbols: np.ndarray
     starts: np.ndarray
     visible: tuple[str, ...]
+
+
+class TokenAlphabet(Protocol):
+    """What every alphabet says of tokens in their visible form."""
+
+    @property
+    def takes_any_bytes(self) -> bool:
+        """Whether words need not be UTF-8."""
+
+    def join(self, left: str, right: str) -> str:
+        """What two tokens make."""
+
+    def symbols_of(self, data: np.ndarray, offsets: np.ndarray) -> BaseSymbols:
+        """Base symbols of words `data[offsets[w]:offsets[w + 1]]` (uint8[n], int64[w + 1])."""
+
+    def spell(self, token: str) -> bytes:
+        """The bytes a token stands for."""
+
+    def base_symbols(self, token: str) -> list[str] | None:
+        """A token as base symbols; None where it is not spelled in them."""
+
+    def check_tokens(self, tokens: Collection[str]) -> None:
+        """Raises `TokenizerFileError` where a model of these tokens would lack one, or have one that is none."""
 
 
 @dataclass(frozen=True)

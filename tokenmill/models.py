@@ -8,17 +8,17 @@ from functools import cached_property
 
 import numpy as np
 
-from tokenmill.alphabets import Alphabet, ByteAlphabet, CharacterAlphabet
+from tokenmill.alphabets import Alphabet, ByteAlphabet, CharacterAlphabet, TokenAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import bpe, bpe_merge
 from tokenmill.kernels.tables import power_of_two
 
-MODELS = ("byte-bpe", "char-bpe")
+MODELS = ("byte-bpe", "char-bpe", "wordpiece", "byte-wordpiece")
 MAX_ID = 2**31 - 2
 
 
 def alphabet_of(model: str, *, marks_spaces: bool) -> Alphabet:
-    """The alphabet of a model by name; `marks_spaces` matters to character models alone."""
+    """The alphabet of a BPE model by name; `marks_spaces` matters to character models alone."""
     if model == "byte-bpe":
         return ByteAlphabet()
     if model == "char-bpe":
@@ -52,7 +52,7 @@ class Model:
     """
 
     name: str
-    alphabet: Alphabet
+    alphabet: TokenAlphabet
     vocab: dict[str, int]
     merge_rules: tuple[tuple[str, str], ...]
     special_tokens: tuple[str, ...] = ()
@@ -128,6 +128,7 @@ class Model:
 class BpeModel(Model):
     """A BPE model. With `ignore_merges` a word that is a token is that token, whatever the rules make of it."""
 
+    alphabet: Alphabet
     ignore_merges: bool = False
 
     def __post_init__(self) -> None:

@@ -6,19 +6,22 @@ tokenizer, rules = train_tokenizer(counts, TrainingOptions(model="byte-bpe", pre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.alphabets import Alphabet, BaseSymbols
+from tokenmill import wordpiece
+from tokenmill.alphabets import Alphabet, BaseSymbols, TokenAlphabet
+from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
 from tokenmill.merge_loop import MergeRules, OnMerges, WordSymbols, learn_merges
 from tokenmill.models import BpeModel, alphabet_of, number_tokens
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.word_counts import binary_buffers, fingerprint_counts, in_corpus_order
+from tokenmill.wordpiece import WordPieceModel, check_wordpiece_options, wordpiece_alphabet
 
 #: Called now and then while merging: how many rules are made, and the latest of them as (left, right, count), in visible form.
 OnNamedMerges = Callable[[int, list[tuple[str, str, int]]], None]
@@ -35,6 +38,9 @@ class TrainingOptions:
     `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`; `min_count`: pairs that occur less often are not merged;
     `strict`: too few pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it
     is one of them.
+
+    Of WordPiece models alone, `score`: `likelihood` (default) or `frequency`; `continuation_prefix` (default `##`);
+    `max_word_characters`: longer words become the unk token (default 100, of bytes none), 0 for no limit.
     """
 
     model: str
@@ -47,6 +53,9 @@ class TrainingOptions:
     unk_token: str | None = None
     min_count: int = 1
     strict: bool = False
+    score: str | None = None
+    continuation_prefix: str | None = None
+    max_word_characters: int | None = None
 
     def __post_init__(self) -> None:
         if (self.vocab_size is None) == (self.merges is None):
@@ -61,13 +70,30 @@ class TrainingOptions:
         ):
             if number is not None and number < least:
                 raise UsageError(f"{name} {number} is below {least}")
-        if self.model == "byte-bpe" and self.vocab_size is not None and self.vocab_size < 256 + len(self.specials):
-            raise VocabularySizeError(_describe_least(self.vocab_size, 256, len(self.specials)))
+        check_wordpiece_options(self.model, self.score, self.continuation_prefix, self.max_word_characters)
+        if self.vocab_size is not None and self.least_alphabet and self.vocab_size < self.least_alphabet + len(self.specials):
+            raise VocabularySizeError(_describe_least(self.vocab_size, self.least_alphabet, len(self.specials)))
         for token in self.specials:
             if any(0xD800 <= ord(character) < 0xE000 for character in token):
                 raise UsageError(f"special token {token!r} is not Unicode text")
         if "" in self.specials or len(set(self.specials)) != len(self.specials):
             raise UsageError(f"special tokens must differ and not be empty: {', '.join(map(repr, self.specials))}")
+
+    def alphabet(self, *, marks_spaces: bool) -> TokenAlphabet:
+        """The alphabet that these options ask for."""
+        if self.model in wordpiece.MODELS:
+            return wordpiece_alphabet(self.model, marks_spaces=marks_spaces, prefix=self.continuation_prefix)
+        return alphabet_of(self.model, marks_spaces=marks_spaces)
+
+    @property
+    def least_alphabet(self) -> int:
+        """How many symbols there are whatever the corpus holds."""
+        return {"byte-bpe": 256, "byte-wordpiece": 512}.get(self.model, 0)
+
+    @property
+    def scores_likelihood(self) -> bool:
+        """Whether the pair with the highest score is merged, not the one with the highest count."""
+        return self.model in wordpiece.MODELS and self.score != "frequency"
 
     @property
     def specials(self) -> tuple[str, ...]:
@@ -85,7 +111,7 @@ def train_tokenizer(
     `strict`, larger than the corpus allows.
     """
     pretokenizer = PreTokenizer.of(options.pretokenizer)
-    alphabet = alphabet_of(options.model, marks_spaces=pretokenizer.marks_spaces)
+    alphabet = options.alphabet(marks_spaces=pretokenizer.marks_spaces)
     if counts.num_rows == 0:
         raise NothingToTrainOnError("nothing to train on: the corpus holds no word")
     ordered = in_corpus_order(counts) if options.ties == "first-seen" else counts.combine_chunks()
@@ -98,18 +124,19 @@ def train_tokenizer(
         ties=options.ties,
         min_count=options.min_count,
         forbidden=_forbid_specials(alphabet, base.visible, options.specials),
-        on_merges=None if on_merges is None else _name_merges(base.visible, on_merges),
+        on_merges=None if on_merges is None else _name_merges(base.visible, alphabet, on_merges),
+        score="likelihood" if options.scores_likelihood else "frequency",
     )
     if options.strict and rules.exhausted:
         raise VocabularySizeError(_describe_shortage(rules, options))
     return _build_tokenizer(counts, rules, base.visible, options, pretokenizer), rules
 
 
-def token_strings(rules: MergeRules, alphabet: Sequence[str]) -> list[str]:
-    """The visible form of every token of a training run by its number: the alphabet, then the products."""
-    tokens = list(alphabet)
+def token_strings(rules: MergeRules, visible: Sequence[str], alphabet: TokenAlphabet) -> list[str]:
+    """The visible form of every token of a training run by its number: the base symbols, then the products."""
+    tokens = list(visible)
     for left, right in zip(*rules.pairs.T.tolist(), strict=True):
-        tokens.append(tokens[left] + tokens[right])
+        tokens.append(alphabet.join(tokens[left], tokens[right]))
     return tokens
 
 
@@ -120,22 +147,18 @@ def _count_merges(base: BaseSymbols, options: TrainingOptions) -> int:
     return (options.vocab_size or 0) - len(options.specials) - len(base.visible)
 
 
-def _name_merges(visible: Sequence[str], on_merges: OnNamedMerges) -> OnMerges:
+def _name_merges(visible: Sequence[str], alphabet: TokenAlphabet, on_merges: OnNamedMerges) -> OnMerges:
     """Translate the kernel's numbers for those who watch."""
     names = list(visible)
 
     def tell(made: int, rows: np.ndarray) -> None:
-        latest = [(names[left], names[right], count) for left, right, count in _extend_names(names, rows)]
+        latest = []
+        for left, right, count in rows.tolist():
+            latest.append((names[left], names[right], count))
+            names.append(alphabet.join(names[left], names[right]))
         on_merges(made, latest)
 
     return tell
-
-
-def _extend_names(names: list[str], rows: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """Append the products of rules (left, right, count) to `names`, and give the rules on."""
-    for left, right, count in rows.tolist():
-        names.append(names[left] + names[right])
-        yield left, right, count
 
 
 def _words_of(counts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
@@ -161,7 +184,7 @@ def _describe_least(size: int, alphabet: int, specials: int) -> str:
     )
 
 
-def _forbid_specials(alphabet: Alphabet, visible: Sequence[str], specials: Sequence[str]) -> list[list[int]]:
+def _forbid_specials(alphabet: TokenAlphabet, visible: Sequence[str], specials: Sequence[str]) -> list[list[int]]:
     """Special tokens that text could spell, as symbol numbers: no rule may make them."""
     number_of = {symbol: number for number, symbol in enumerate(visible)}
     spelled = (alphabet.base_symbols(token) for token in specials)
@@ -181,13 +204,24 @@ def _describe_shortage(rules: MergeRules, options: TrainingOptions) -> str:
 def _build_tokenizer(
     counts: pa.Table, rules: MergeRules, visible: Sequence[str], options: TrainingOptions, pretokenizer: PreTokenizer
 ) -> Tokenizer:
-    tokens = token_strings(rules, visible)
+    alphabet = options.alphabet(marks_spaces=pretokenizer.marks_spaces)
+    tokens = token_strings(rules, visible, alphabet)
     vocab = number_tokens(options.specials, visible, tokens[len(visible) :], ids=options.ids)
     lefts, rights = ([tokens[token] for token in column] for column in rules.pairs.T.tolist())
     pairs = tuple(zip(lefts, rights, strict=True))
-    alphabet = alphabet_of(options.model, marks_spaces=pretokenizer.marks_spaces)
-    model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
-    return Tokenizer(model, pretokenizer=pretokenizer, training=_describe_training(counts, options))
+    return Tokenizer(
+        _build_model(options, alphabet, vocab, pairs), pretokenizer=pretokenizer, training=_describe_training(counts, options)
+    )
+
+
+def _build_model(
+    options: TrainingOptions, alphabet: TokenAlphabet, vocab: dict[str, int], rules: tuple[tuple[str, str], ...]
+) -> BpeModel | WordPieceModel:
+    if isinstance(alphabet, ContinuationAlphabet):
+        limit = wordpiece.limit_of(options.model, options.max_word_characters)
+        return WordPieceModel(options.model, alphabet, vocab, rules, options.specials, options.unk_token, limit)
+    assert isinstance(alphabet, Alphabet)
+    return BpeModel(options.model, alphabet, vocab, rules, options.specials, options.unk_token)
 
 
 def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, object]:
@@ -200,4 +234,5 @@ def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, 
         "ties": options.ties,
         "ids": options.ids,
         "min_count": options.min_count,
+        **({"score": options.score or "likelihood"} if options.model in wordpiece.MODELS else {}),
     }
