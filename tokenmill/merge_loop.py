@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import DataError
 from tokenmill.kernels import merge as kernel
 from tokenmill.kernels import merge_index as index
@@ -94,6 +95,23 @@ def learn_merges(
         scoring = ScoredMerging(state, count_symbols(words.symbols, words.starts, words.counts, alphabet + possible))
     rules = _run_loop(state, possible, on_merges, scoring)
     return MergeRules(rules[:, :2].astype(np.int32), rules[:, 2].copy(), alphabet, exhausted=len(rules) < merges)
+
+
+def cut_ambiguous(words: WordSymbols, visible: Sequence[str], alphabet: ContinuationAlphabet) -> WordSymbols:
+    """Cut words that begin with the continuation prefix behind their first symbol.
+
+    What they begin with would look like a token that continues: of `##a`, the symbols `#`, `###` and `##a` would make a `##a`.
+    """
+    number_of = {symbol: number for number, symbol in enumerate(visible)}
+    found = np.ones(words.counts.size, bool)
+    for place, symbol in enumerate(alphabet.base_symbols(alphabet.prefix) or []):
+        at = words.starts[:-1] + place
+        here = at < words.starts[1:]
+        found &= here
+        found[here] &= words.symbols[at[here]] == number_of.get(symbol, -1)
+    cut = np.flatnonzero(found)
+    starts = np.insert(words.starts, cut + 1, words.starts[cut] + 1)
+    return WordSymbols(words.symbols, starts, np.insert(words.counts, cut, words.counts[cut]))
 
 
 def _append_words(words: WordSymbols, others: Sequence[Sequence[int]]) -> WordSymbols:

@@ -16,7 +16,7 @@ from tokenmill import wordpiece
 from tokenmill.alphabets import Alphabet, BaseSymbols, TokenAlphabet
 from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
-from tokenmill.merge_loop import MergeRules, OnMerges, WordSymbols, learn_merges
+from tokenmill.merge_loop import MergeRules, OnMerges, WordSymbols, cut_ambiguous, learn_merges
 from tokenmill.models import BpeModel, alphabet_of, number_tokens
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
@@ -117,8 +117,9 @@ def train_tokenizer(
     ordered = in_corpus_order(counts) if options.ties == "first-seen" else counts.combine_chunks()
     base = alphabet.symbols_of(*_words_of(ordered))
     _check_room(base, options)
+    words = WordSymbols(base.symbols, base.starts, ordered["count"].to_numpy())
     rules = learn_merges(
-        WordSymbols(base.symbols, base.starts, ordered["count"].to_numpy()),
+        cut_ambiguous(words, base.visible, alphabet) if isinstance(alphabet, ContinuationAlphabet) else words,
         alphabet=len(base.visible),
         merges=_count_merges(base, options),
         ties=options.ties,

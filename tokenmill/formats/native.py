@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tokenmill import schemas
+from tokenmill import schemas, wordpiece
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.json_text import parse_object, to_json
 from tokenmill.models import BpeModel, Model, alphabet_of
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.wordpiece import WordPieceModel
+from tokenmill.wordpiece import WordPieceModel, wordpiece_alphabet
+
+Rules = tuple[tuple[str, str], ...]
 
 _KEYS = {
     "format": str,
@@ -30,6 +32,8 @@ _KEYS = {
     "unicode": str,
     "training": dict,
     "ignore_merges": bool,
+    "continuation_prefix": str,
+    "max_word_characters": (int, type(None)),
     "merge_rules": list,
     "vocab": dict,
 }
@@ -99,15 +103,39 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
         _check_string(f"special_tokens[{place}]", token) for place, token in enumerate(document.get("special_tokens", []))
     )
     name = document.get("model", "char-bpe")
-    try:
-        alphabet = alphabet_of(name, marks_spaces=pretokenizer.marks_spaces)
-    except UsageError as error:
-        raise TokenizerFileError(f"model: {error}") from None
     _check_unicode(document, pretokenizer)
-    whole_words = document.get("ignore_merges", False)
-    model = BpeModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"), whole_words)
+    read_model = _read_wordpiece if name in wordpiece.MODELS else _read_bpe
+    model = read_model(document, name, rules, specials, marks_spaces=pretokenizer.marks_spaces)
     normalizer = _named(Normalizer, document, "normalizer", "identity")
     return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
+
+
+def _read_bpe(document: dict[str, Any], name: str, rules: Rules, specials: tuple[str, ...], *, marks_spaces: bool) -> BpeModel:
+    _refuse_keys(document, name, ("continuation_prefix", "max_word_characters"))
+    try:
+        alphabet = alphabet_of(name, marks_spaces=marks_spaces)
+    except UsageError as error:
+        raise TokenizerFileError(f"model: {error}") from None
+    return BpeModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"), document.get("ignore_merges", False))
+
+
+def _read_wordpiece(
+    document: dict[str, Any], name: str, rules: Rules, specials: tuple[str, ...], *, marks_spaces: bool
+) -> WordPieceModel:
+    _refuse_keys(document, name, ("ignore_merges",))
+    try:
+        alphabet = wordpiece_alphabet(name, marks_spaces=marks_spaces, prefix=document.get("continuation_prefix"))
+    except UsageError as error:
+        raise TokenizerFileError(f"continuation_prefix: {error}") from None
+    limit = document.get("max_word_characters", wordpiece.limit_of(name, None))
+    return WordPieceModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"), limit)
+
+
+def _refuse_keys(document: dict[str, Any], name: str, keys: tuple[str, ...]) -> None:
+    """Keys of other models would change nothing, in silence."""
+    for key in keys:
+        if key in document:
+            raise TokenizerFileError(f"{key}: a {name} model has none; leave it out")
 
 
 def _check_keys(document: dict[str, Any]) -> None:
