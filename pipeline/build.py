@@ -12,6 +12,7 @@ from pipeline.forked import ForkedWorkers
 from pipeline.outputs import OutputFolder
 from pipeline.planning import Corpus, Execution, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
+from pipeline.shaping import RowOptions
 from pipeline.texts import read_rows
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
@@ -38,7 +39,8 @@ def build_dataset(path: str, reporter: Reporter, beam_args: tuple[str, ...], *, 
     text = summary.describe_reading(manifest, counts) + summary.describe_learning(tokenizer, rules)
     if not config.encode.enabled:
         return text + f"wrote    {tokenizer_path}"
-    dataset = driver.encode_corpus(corpus, tokenizer_path, tokens, run, overwrite=overwrite, plan=plan)
+    rows = RowOptions(**{name: getattr(config.encode, name) for name in RowOptions.__dataclass_fields__})
+    dataset = driver.encode_corpus(corpus, tokenizer_path, tokens, run, overwrite=overwrite, plan=plan, rows=rows)
     text += summary.describe_writing(dataset, tokens) + summary.describe_sample(take_sample(tokens, tokenizer))
     return text + f"wrote    {tokenizer_path}, {counts}\n" + summary.describe_use(tokens)
 

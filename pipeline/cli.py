@@ -17,8 +17,10 @@ from pipeline.options import (
     INPUTS,
     OVERWRITE,
     PRETOKENIZER_OPTIONS,
+    ROW_OPTIONS,
     RUN_OPTIONS,
     choose_pretokenizer,
+    choose_rows,
     make_corpus,
     make_run,
 )
@@ -145,6 +147,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
 @INPUTS
 @click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to encode with.")
 @click.option("--output", required=True, metavar="DIR", help="Folder for the token shards and their manifest.")
+@ROW_OPTIONS
 @OVERWRITE
 @CORPUS_OPTIONS
 @RUN_OPTIONS
@@ -154,18 +157,24 @@ def encode(
 ) -> None:
     """Encode a corpus into Parquet shards of token ids.
 
-    One row a document: doc_id and input_ids (list of int32), which an Embedding layer takes as they are. How text is cut into
-    words belongs to the tokenizer and cannot be changed here. DIR is complete when it holds manifest.json; until then, what it
-    held before stays as it was.
+    One row a document: doc_id and input_ids (list of int32), which an Embedding layer takes as they are. With --block, one row a
+    block of so many tokens, as training takes them. How text is cut into words belongs to the tokenizer, and cannot be changed.
+    DIR is complete when it holds manifest.json; until then, what it held before stays as it was.
 
     \b
     tokenmill encode corpus/ --tokenizer tokenizer.json --output tokens
+    tokenmill encode corpus/ --tokenizer tokenizer.json --block 2048 --eos '<|endoftext|>' --output blocks
     tokenmill encode 'part*.parquet' --text-column body --id-column url --tokenizer tokenizer.json --output tokens
     """
     from pipeline import driver, summary
 
     manifest = driver.encode_corpus(
-        make_corpus(inputs, options), tokenizer, output, make_run(beam_args, options), overwrite=overwrite
+        make_corpus(inputs, options),
+        tokenizer,
+        output,
+        make_run(beam_args, options),
+        overwrite=overwrite,
+        rows=choose_rows(options),
     )
     say(summary.describe_dataset(manifest, output), options)
 

@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from yaml.nodes import MappingNode
 
 from tokenmill.errors import ConfigError
-from tokenmill.names import DigitGroup, PretokenizerName
+from tokenmill.names import MOST_BLOCK, DigitGroup, PackName, PretokenizerName, TailName
 
 
 def _to_list(value: Any) -> Any:
@@ -75,9 +75,17 @@ class TrainSection(Section):
 
 
 class EncodeSection(Section):
-    """Whether to encode the corpus after training."""
+    """Whether to encode the corpus after training, and what rows are: the options --block, --pack ... of the command line."""
 
     enabled: bool = True
+    block: int | None = Field(default=None, ge=1, le=MOST_BLOCK)
+    pack: PackName | None = None
+    tail: TailName | None = None
+    eos: str | None = None
+    pad: str | None = None
+    segment_ids: bool = False
+    position_ids: bool = False
+    shuffle: int | None = Field(default=None, ge=0)
 
 
 class OutputSection(Section):

@@ -32,6 +32,7 @@ from pipeline.planning import (
 )
 from pipeline.progress import Stage, count_things
 from pipeline.runners import parse_options, run_pipeline
+from pipeline.shaping import RowOptions, choose_packing, describe_rows, total_blocks
 from tokenmill import __version__, kernels, schemas
 from tokenmill.errors import (
     NothingToTrainOnError,
@@ -163,15 +164,17 @@ def encode_corpus(
     overwrite: bool = False,
     update: bool = False,
     plan: Plan | None = None,
+    rows: RowOptions | None = None,
 ) -> dict[str, Any]:
     """`tokenmill encode`: token shards in the folder `output`; returns its manifest. `plan`: that of the corpus, if made.
 
     With `update` a dataset that is published is brought up to date: only splits that are new are encoded.
     """
-    tokenizer = load_tokenizer(tokenizer_path)
+    tokenizer, rows = load_tokenizer(tokenizer_path), rows or RowOptions()
+    packing = choose_packing(rows, tokenizer)
     content = tokenizer.to_bytes()
     sha256 = hash_bytes(content)
-    options = EncodeOptions(corpus.read, "", sha256)
+    options = EncodeOptions(corpus.read, "", sha256, packing=packing, shuffle=rows.shuffle)
     with _open_run("encode", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
         folder, plan = job.folder, job.plan
         carried = folder.working("tokenizer.json")
@@ -190,8 +193,10 @@ def encode_corpus(
             records = _run_job("encode", encode_graph(splits, options, len(plan.splits)), splits, job, run)
         files, totals = _close_books(plan, records, folder)
         shards = [describe_split(records[index], folder.keys[index]) for index in sorted(records)]
-        manifest = _describe_dataset(tokenizer, sha256, files, totals, shards)
-        folder.publish(manifest, {"tokenizer.json": content, "README.md": write_card(tokenizer.embedding_rows)})
+        totals |= total_blocks(packing, shards)
+        manifest = _describe_dataset(tokenizer, sha256, files, totals, shards, describe_rows(packing, rows.shuffle))
+        card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
+        folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
     return manifest
 
 
@@ -273,7 +278,7 @@ class _Ticker:
         )
 
 
-def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[list[dict[str, Any]], dict[str, int]]:
+def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Per-file accounts and totals of a run that may be published."""
     check_unchanged(plan)
     accounting.check_failures(records)
@@ -284,7 +289,12 @@ def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[li
 
 
 def _describe_dataset(
-    tokenizer: Tokenizer, sha256: str, files: list[dict[str, Any]], totals: dict[str, int], shards: list[dict[str, Any]]
+    tokenizer: Tokenizer,
+    sha256: str,
+    files: list[dict[str, Any]],
+    totals: dict[str, Any],
+    shards: list[dict[str, Any]],
+    rows: dict[str, Any],
 ) -> dict[str, Any]:
     tokens = sum(shard["tokens"] for shard in shards)
     return {
@@ -297,6 +307,7 @@ def _describe_dataset(
             "vocab_size": len(tokenizer),
             "embedding_rows": tokenizer.embedding_rows,
         },
+        **rows,
         "totals": {**totals, "tokens": tokens, "shards": len(shards)},
         "files": files,
         "shards": shards,

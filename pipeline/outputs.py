@@ -251,15 +251,21 @@ def read_manifest(folder: str) -> dict[str, Any] | None:
     return manifest
 
 
-def write_card(rows: int) -> bytes:
-    """README.md of a dataset: the metadata by which `datasets.load_dataset(DIR)` finds the shards, and a word for people."""
+def write_card(rows: int, block: int | None = None) -> bytes:
+    """README.md of a dataset: the metadata by which `datasets.load_dataset(DIR)` finds the shards, and a word for people.
+
+    `rows` is for the Embedding layer; `block` is the length of packed blocks, None where rows are documents.
+    """
+    what = "one row a document, columns `doc_id` and `input_ids` (int32)"
+    if block is not None:
+        what = f"one row a block of {block} tokens, `input_ids` (int32) and which documents they are of"
     return f"""---
 configs:
 - config_name: default
   data_files: part-*.parquet
 ---
 
-Token ids, written by tokenmill: one row a document, columns `doc_id` and `input_ids` (int32). `manifest.json` says what they were
+Token ids, written by tokenmill: {what}. `manifest.json` says what they were
 made from, `tokenizer.json` is the tokenizer. An Embedding layer for them has {rows} rows.
 
     datasets.load_dataset("parquet", data_files="part-*.parquet")

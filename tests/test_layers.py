@@ -24,7 +24,7 @@ PACKAGES = ("tokenmill", "transforms", "pipeline")
 #: looks up, to `formats`, and only inside functions: a tokenizer knows how to load itself.
 LAYERS = (
     ("kernels",),
-    ("errors", "schemas", "names", "arrow", "reference", "reference_words", "reference_wordpiece", "data"),
+    ("errors", "schemas", "names", "arrow", "reference", "reference_words", "reference_wordpiece", "reference_packing", "data"),
     (
         "alphabets",
         "continuations",
@@ -36,9 +36,9 @@ LAYERS = (
         "pretokenizers",
         "tokenizer_files",
     ),
-    ("word_counts", "merge_loop", "score_loop", "encoder", "unmatched"),
+    ("word_counts", "merge_loop", "score_loop", "encoder", "unmatched", "packing"),
     ("tokenizer",),
-    ("trainers", "formats", "postprocessors", "report", "dataset", "explain"),
+    ("trainers", "formats", "postprocessors", "report", "block_rows", "dataset", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 

@@ -16,3 +16,14 @@ DIGIT_GROUPS: tuple[int, ...] = get_args(DigitGroup)
 
 #: What `tokenmill convert --to` takes, and `Tokenizer.to_format`.
 TOKENIZER_FORMATS = ("native", "huggingface", "tiktoken", "gpt2", "two-key")
+
+PackName = Literal["concat", "best-fit", "none"]
+#: What `encode --pack` takes; `packing.py` says what each does.
+PACKS: tuple[str, ...] = get_args(PackName)
+
+TailName = Literal["pad", "keep", "drop"]
+#: What `encode --tail` takes.
+TAILS: tuple[str, ...] = get_args(TailName)
+
+#: The longest block that `encode --block` takes.
+MOST_BLOCK = 1 << 20

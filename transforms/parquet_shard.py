@@ -40,6 +40,9 @@ class RowGroupFile(Protocol):
     def close(self) -> None:
         """Write the footer."""
 
+    def abandon(self) -> None:
+        """Write nothing more."""
+
 
 def open_file(output: IO[bytes], schema: pa.Schema, metadata: Mapping[str, str]) -> RowGroupFile:
     """A file of this schema, with `metadata` in its footer."""
@@ -53,7 +56,8 @@ class ArrowFile:
     def __init__(self, output: IO[bytes], schema: pa.Schema, metadata: Mapping[str, str]) -> None:
         self._schema = schema.with_metadata(dict(metadata))
         how = {"compression": "zstd", "compression_level": COMPRESSION_LEVEL, "use_dictionary": False}
-        self._writer = pq.ParquetWriter(output, self._schema, write_statistics=["doc_id"], **how)
+        searched = ["doc_id", "doc_ids.list.element"]
+        self._writer = pq.ParquetWriter(output, self._schema, write_statistics=searched, **how)
 
     def write_row_group(self, columns: Columns) -> None:
         arrays = [pa.chunked_array(columns[field.name]).cast(field.type) for field in self._schema]
@@ -62,6 +66,9 @@ class ArrowFile:
 
     def close(self) -> None:
         self._writer.close()
+
+    def abandon(self) -> None:
+        self._writer.is_open = False  # otherwise it writes its footer when it is collected
 
 
 class TokenFile:
@@ -109,6 +116,9 @@ class TokenFile:
             }
         )
         self._write(footer + len(footer).to_bytes(4, "little") + _MAGIC)
+
+    def abandon(self) -> None:
+        """Nothing to do: all that was written is with the output already."""
 
     def _list_metadata(self) -> list[tuple[bytes, bytes]]:
         """Ours, and Arrow's own note of the schema, by which it gives back exactly that one."""

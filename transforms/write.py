@@ -92,10 +92,13 @@ class ShardWriter:
     """Writes a token shard: rows of `schema`, which has the lists `input_ids` (and `doc_id`, unless rows are no documents).
 
     Columns are given by name, as arrays that can be cast to the types of the schema. A context manager; an exception leaves no
-    file. `documents` are the rows written, `tokens` the ids in them.
+    file. `documents` are the rows written, `tokens` the ids in them. A row group closes at `row_group_tokens`.
     """
 
-    def __init__(self, path: str, metadata: dict[str, str], schema: pa.Schema = schemas.TOKENS) -> None:
+    def __init__(
+        self, path: str, metadata: dict[str, str], schema: pa.Schema = schemas.TOKENS, *, row_group_tokens: int | None = None
+    ) -> None:
+        self._row_group_tokens = row_group_tokens or ROW_GROUP_TOKENS
         self._output = OutputFile(path)
         self._schema = schema
         self._file = open_file(self._output, schema, metadata)
@@ -108,18 +111,22 @@ class ShardWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is not None:
-            self._output.discard()
+            self._abandon()
             return
-        with self._output:
-            self._write_row_group()
-            self._file.close()
+        try:
+            with self._output:
+                self._write_row_group()
+                self._file.close()
+        except BaseException:
+            self._file.abandon()
+            raise
 
     def write(self, columns: Mapping[str, pa.Array]) -> None:
         """Add rows: an array for each column of the schema, by name, all of one length, lists without nulls."""
         offsets = _list_offsets(columns["input_ids"])
         start, rows = 0, offsets.size - 1
         while start < rows:
-            full = np.searchsorted(offsets, offsets[start] + ROW_GROUP_TOKENS - self._group_tokens, side="left")
+            full = np.searchsorted(offsets, offsets[start] + self._row_group_tokens - self._group_tokens, side="left")
             full = min(int(full), start + ROW_GROUP_DOCUMENTS - self._group_rows)
             stop = min(full, rows)
             self._check_lengths(columns, np.diff(offsets[start : stop + 1]), start)
@@ -131,6 +138,10 @@ class ShardWriter:
     def describe(self) -> dict[str, int | str]:
         """What the manifest says of the finished shard."""
         return {"documents": self.documents, "tokens": self.tokens, "bytes": self._output.size, "sha256": self._output.sha256}
+
+    def _abandon(self) -> None:
+        self._file.abandon()
+        self._output.discard()
 
     def _check_lengths(self, columns: Mapping[str, pa.Array], lengths: np.ndarray, start: int) -> None:
         if (longest := int(lengths.max())) > MOST_TOKENS:
