@@ -14,6 +14,7 @@ from pipeline.planning import Corpus, Execution, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
 from pipeline.shaping import RowOptions
 from pipeline.texts import read_rows
+from tokenmill.names import BPE_OPTION_NAMES
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
@@ -67,6 +68,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         unk_token=section.unk,
         min_count=section.min_count,
         strict=section.strict,
+        **{name: getattr(section, name) for name in BPE_OPTION_NAMES},
     )
 
 

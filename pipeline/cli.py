@@ -13,6 +13,7 @@ import click
 from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import (
+    BPE_OPTIONS,
     CORPUS_OPTIONS,
     INPUTS,
     OVERWRITE,
@@ -25,7 +26,7 @@ from pipeline.options import (
     make_run,
 )
 from tokenmill import __version__
-from tokenmill.names import PRETOKENIZERS, TOKENIZER_FORMATS
+from tokenmill.names import BPE_OPTION_NAMES, PRETOKENIZERS, TOKENIZER_FORMATS
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -107,6 +108,7 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
     "--min-count", type=click.IntRange(min=1), default=1, show_default=True, help="Leave pairs unmerged that occur less often."
 )
 @click.option("--strict", is_flag=True, help="Fail when the corpus has too few pairs for the size asked for.")
+@BPE_OPTIONS
 @CORPUS_OPTIONS
 @RUN_OPTIONS
 @click.pass_obj
@@ -131,7 +133,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
         pretokenizer=(asked or "gpt2") if counts is None else counts_folder.check_pretokenizer(counts, asked),
         special_tokens=options["special"],
         unk_token=options["unk"],
-        **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict")},
+        **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict", *BPE_OPTION_NAMES)},
     )
     run = make_run(beam_args, options)
     if counts is not None:

@@ -64,6 +64,11 @@ class TrainSection(Section):
     unk: str | None = None
     min_count: int = Field(default=1, ge=1)
     strict: bool = False
+    max_token_length: int | None = Field(default=None, ge=1)
+    limit_alphabet: int | None = Field(default=None, ge=1)
+    end_of_word_suffix: str | None = None
+    continuation_prefix: str | None = None
+    byte_fallback: bool = False
 
     @model_validator(mode="after")
     def _has_one_size(self) -> TrainSection:

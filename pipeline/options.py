@@ -75,6 +75,16 @@ PRETOKENIZER_OPTIONS = add_options(
     click.option("--pattern", metavar="REGEX", help="Words are the matches of this pattern of the regex package: exact, slow."),
 )
 
+BPE_OPTIONS = add_options(
+    click.option("--max-token-length", type=click.IntRange(min=1), metavar="N", help="No token gets longer (characters; bytes)."),
+    click.option(
+        "--limit-alphabet", type=click.IntRange(min=1), metavar="N", help="Only the N most frequent characters get a symbol."
+    ),
+    click.option("--end-of-word-suffix", metavar="TEXT", help="A symbol behind the last of every word, such as '</w>'."),
+    click.option("--continuation-prefix", metavar="TEXT", help="What symbols inside a word begin with, such as '##'."),
+    click.option("--byte-fallback", is_flag=True, help="Spell characters without a symbol by 256 byte tokens, not by --unk."),
+)
+
 RUN_OPTIONS = add_options(
     click.option(
         "--split-mb",

@@ -50,6 +50,11 @@ def test_defaults_are_those_of_the_command_line() -> None:
             "unk": None,
             "min_count": 1,
             "strict": False,
+            "max_token_length": None,
+            "limit_alphabet": None,
+            "end_of_word_suffix": None,
+            "continuation_prefix": None,
+            "byte_fallback": False,
         },
         "encode": {
             "enabled": True,

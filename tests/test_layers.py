@@ -24,10 +24,22 @@ PACKAGES = ("tokenmill", "transforms", "pipeline")
 #: looks up, to `formats`, and only inside functions: a tokenizer knows how to load itself.
 LAYERS = (
     ("kernels",),
-    ("errors", "schemas", "names", "arrow", "reference", "reference_words", "reference_wordpiece", "reference_packing", "data"),
+    (
+        "errors",
+        "schemas",
+        "names",
+        "arrow",
+        "reference",
+        "reference_marks",
+        "reference_words",
+        "reference_wordpiece",
+        "reference_packing",
+        "data",
+    ),
     (
         "alphabets",
         "continuations",
+        "word_marks",
         "models",
         "wordpiece",
         "normalizers",
@@ -36,7 +48,7 @@ LAYERS = (
         "pretokenizers",
         "tokenizer_files",
     ),
-    ("word_counts", "merge_loop", "score_loop", "encoder", "unmatched", "packing"),
+    ("word_counts", "merge_loop", "score_loop", "training_symbols", "encoder", "unmatched", "packing"),
     ("tokenizer",),
     ("trainers", "formats", "postprocessors", "report", "block_rows", "dataset", "explain"),
 )

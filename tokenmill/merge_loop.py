@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import DataError
 from tokenmill.kernels import merge as kernel
 from tokenmill.kernels import merge_index as index
@@ -70,6 +69,8 @@ def learn_merges(
     ties: str = "smallest",
     min_count: int = 1,
     forbidden: Sequence[Sequence[int]] = (),
+    lengths: np.ndarray | None = None,
+    most_length: int | None = None,
     on_merges: OnMerges | None = None,
     score: str = "frequency",
 ) -> MergeRules:
@@ -78,7 +79,9 @@ def learn_merges(
     With `score="likelihood"` those of WordPiece (Schuster and Nakajima, 2012), equal to `reference_wordpiece.train_wordpiece`.
 
     Stops at `merges` rules, or when no pair of at least `min_count` is left. `forbidden` are symbol sequences (special tokens,
-    two symbols or more) that no rule may make. Raises `DataError` for more than 2^31 / 3 symbols and words.
+    two symbols or more) that no rule may make. `lengths`: int32[alphabet], the length of each base symbol, 1 if it is not given;
+    no rule makes a token longer than `most_length`, and the next best pair is taken. Raises `DataError` for more than 2^31 / 3
+    symbols and words.
     """
     if words.symbols.size + words.starts.size > MOST_CELLS:
         raise DataError(
@@ -88,6 +91,8 @@ def learn_merges(
     possible = min(merges, int(words.symbols.size))
     state = _index_pairs(_append_words(words, forbidden), len(forbidden), alphabet + possible)
     state.counters[layout.TOKENS] = alphabet
+    state.lengths[:alphabet] = 1 if lengths is None else lengths
+    state.counters[layout.MOST_LENGTH] = most_length or 0
     state.counters[layout.MIN_COUNT] = max(1, min_count)
     state.counters[layout.FIRST_SEEN] = ties == "first-seen"
     scoring = None
@@ -95,23 +100,6 @@ def learn_merges(
         scoring = ScoredMerging(state, count_symbols(words.symbols, words.starts, words.counts, alphabet + possible))
     rules = _run_loop(state, possible, on_merges, scoring)
     return MergeRules(rules[:, :2].astype(np.int32), rules[:, 2].copy(), alphabet, exhausted=len(rules) < merges)
-
-
-def cut_ambiguous(words: WordSymbols, visible: Sequence[str], alphabet: ContinuationAlphabet) -> WordSymbols:
-    """Cut words that begin with the continuation prefix behind their first symbol.
-
-    What they begin with would look like a token that continues: of `##a`, the symbols `#`, `###` and `##a` would make a `##a`.
-    """
-    number_of = {symbol: number for number, symbol in enumerate(visible)}
-    found = np.ones(words.counts.size, bool)
-    for place, symbol in enumerate(alphabet.base_symbols(alphabet.prefix) or []):
-        at = words.starts[:-1] + place
-        here = at < words.starts[1:]
-        found &= here
-        found[here] &= words.symbols[at[here]] == number_of.get(symbol, -1)
-    cut = np.flatnonzero(found)
-    starts = np.insert(words.starts, cut + 1, words.starts[cut] + 1)
-    return WordSymbols(words.symbols, starts, np.insert(words.counts, cut, words.counts[cut]))
 
 
 def _append_words(words: WordSymbols, others: Sequence[Sequence[int]]) -> WordSymbols:
@@ -150,6 +138,7 @@ def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
         positions=np.empty(3 * len(cells) + layout.AHEAD, np.int32),
         mates=np.full((tokens, 2), layout.NONE, np.int32),
         events=np.empty((2 * int(pairs[:used, layout.LENGTH].max(initial=0)), 2), np.int32),
+        lengths=np.empty(tokens, np.int32),
         forbidden=words.starts[first_forbidden:-1] + np.arange(first_forbidden, words.counts.size) + 1,
         merges=np.empty((RULES_PER_CALL, 3), np.int64),
         counters=np.zeros(layout.COUNTERS, np.int64),

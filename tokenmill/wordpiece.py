@@ -120,11 +120,10 @@ def check_limit(most_characters: int | None, *, of_bytes: bool) -> None:
 # --- options of training --------------------------------------------------------------------------------------------------------
 
 
-def check_wordpiece_options(model: str, score: str | None, prefix: str | None, most_characters: int | None) -> None:
-    """Options of training that are for WordPiece. Raises `UsageError` for another model, and for values that are wrong."""
-    given = {"score": score, "continuation prefix": prefix, "max word characters": most_characters}
+def check_options(model: str, score: str | None, most_characters: int | None) -> None:
+    """Options of training that are for WordPiece alone. Raises `UsageError` for another model, and for values that are wrong."""
     if model not in MODELS:
-        for name, value in given.items():
+        for name, value in (("score", score), ("max word characters", most_characters)):
             if value is not None:
                 raise UsageError(f"{name} {value!r} is for wordpiece, not for {model}; leave it out")
         return
@@ -134,7 +133,6 @@ def check_wordpiece_options(model: str, score: str | None, prefix: str | None, m
         raise UsageError(f"max word characters {most_characters} is not from 0 (no limit) to {_MOST_LIMIT}")
     if most_characters and model == "byte-wordpiece":
         raise UsageError(f"max word characters {most_characters} is for wordpiece; byte-wordpiece takes words of any length")
-    wordpiece_alphabet(model, marks_spaces=False, prefix=prefix)
 
 
 def limit_of(model: str, most_characters: int | None) -> int | None:

@@ -105,6 +105,9 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
     """
     if tokenizer.model.name not in EXPLAINED_MODELS:
         raise UsageError(f"model {tokenizer.model.name!r} cannot be explained; {' and '.join(EXPLAINED_MODELS)} can")
+    model = tokenizer.model
+    if isinstance(model, BpeModel) and (model.marks.text or model.alphabet.byte_fallback or model.fuse_unk):
+        raise UsageError("explain shows no marks on words, no byte fallback and no joined unknown characters; use tokenize")
     check_text(text)
     check_length(len(text), "the text has", "give a part of it")
     ranks = {rule: rank for rank, rule in enumerate(tokenizer.merge_rules)}

@@ -17,6 +17,7 @@ from tokenmill.models import BpeModel, Model, alphabet_of
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.word_marks import WordMarks
 from tokenmill.wordpiece import WordPieceModel, wordpiece_alphabet
 
 Rules = tuple[tuple[str, str], ...]
@@ -32,6 +33,10 @@ _KEYS = {
     "unicode": str,
     "training": dict,
     "ignore_merges": bool,
+    "fuse_unk": bool,
+    "byte_fallback": bool,
+    "end_of_word_suffix": str,
+    "suffix_attached": bool,
     "continuation_prefix": str,
     "max_word_characters": (int, type(None)),
     "merge_rules": list,
@@ -58,10 +63,18 @@ def dumps(tokenizer: Tokenizer) -> bytes:
 
 
 def _describe_encoding(model: BpeModel | WordPieceModel) -> dict[str, Any]:
-    """What encoding goes by beside vocabulary and rules."""
+    """What encoding goes by beside vocabulary and rules; of BPE only what is not the usual."""
     if isinstance(model, WordPieceModel):
         return {"continuation_prefix": model.continuation_prefix, "max_word_characters": model.max_word_characters}
-    return {"ignore_merges": True} if model.ignore_merges else {}
+    told = {
+        "ignore_merges": model.ignore_merges,
+        "fuse_unk": model.fuse_unk,
+        "byte_fallback": model.alphabet.byte_fallback,
+        "end_of_word_suffix": model.marks.suffix,
+        "suffix_attached": model.marks.attached,
+        "continuation_prefix": model.marks.prefix,
+    }
+    return {key: value for key, value in told.items() if value}
 
 
 def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
@@ -75,6 +88,8 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
             "a file of two keys stands for char-bpe behind wordpunct, "
             f"this is {model.name} behind {pretokenizer}; use --to native"
         )
+    if told := _describe_encoding(model):
+        raise UsageError(f"a file of two keys cannot say {next(iter(told))}; use --to native")
     if model.special_tokens:
         raise UsageError(f"a file of two keys cannot say that {model.special_tokens[0]!r} is a special token; use --to native")
     return _write({}, model)
@@ -111,18 +126,29 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
 
 
 def _read_bpe(document: dict[str, Any], name: str, rules: Rules, specials: tuple[str, ...], *, marks_spaces: bool) -> BpeModel:
-    _refuse_keys(document, name, ("continuation_prefix", "max_word_characters"))
+    _refuse_keys(document, name, ("max_word_characters",))
     try:
-        alphabet = alphabet_of(name, marks_spaces=marks_spaces)
+        alphabet = alphabet_of(
+            name, marks_spaces=marks_spaces, marks=_read_marks(document), byte_fallback=document.get("byte_fallback", False)
+        )
     except UsageError as error:
         raise TokenizerFileError(f"model: {error}") from None
-    return BpeModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"), document.get("ignore_merges", False))
+    return BpeModel(
+        name,
+        alphabet,
+        document["vocab"],
+        rules,
+        specials,
+        document.get("unk"),
+        ignore_merges=document.get("ignore_merges", False),
+        fuse_unk=document.get("fuse_unk", False),
+    )
 
 
 def _read_wordpiece(
     document: dict[str, Any], name: str, rules: Rules, specials: tuple[str, ...], *, marks_spaces: bool
 ) -> WordPieceModel:
-    _refuse_keys(document, name, ("ignore_merges",))
+    _refuse_keys(document, name, ("ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "suffix_attached"))
     try:
         alphabet = wordpiece_alphabet(name, marks_spaces=marks_spaces, prefix=document.get("continuation_prefix"))
     except UsageError as error:
@@ -136,6 +162,14 @@ def _refuse_keys(document: dict[str, Any], name: str, keys: tuple[str, ...]) -> 
     for key in keys:
         if key in document:
             raise TokenizerFileError(f"{key}: a {name} model has none; leave it out")
+
+
+def _read_marks(document: dict[str, Any]) -> WordMarks:
+    suffix, prefix = document.get("end_of_word_suffix", ""), document.get("continuation_prefix", "")
+    attached = document.get("suffix_attached", False)
+    if attached and not suffix:
+        raise TokenizerFileError("suffix_attached: there is no end_of_word_suffix that could be")
+    return WordMarks(suffix, prefix, attached)
 
 
 def _check_keys(document: dict[str, Any]) -> None:
