@@ -43,6 +43,7 @@ LAYERS = (
         "models",
         "wordpiece",
         "normalizers",
+        "normalizing",
         "scanners",
         "patterns",
         "pretokenizers",
