@@ -44,6 +44,7 @@ LAYERS = (
         "code_points",
         "wordpiece",
         "normalizers",
+        "normalizing",
         "scanners",
         "patterns",
         "pretokenizers",

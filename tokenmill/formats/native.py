@@ -26,7 +26,7 @@ _KEYS = {
     "version": int,
     "model": str,
     "ids": str,
-    "normalizer": str,
+    "normalizer": (str, dict, list),
     "pretokenizer": (str, dict),
     "special_tokens": list,
     "unk": (str, type(None)),
@@ -50,7 +50,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "format": schemas.TOKENIZER_FORMAT,
         "version": schemas.TOKENIZER_VERSION,
         "model": model.name,
-        "normalizer": tokenizer.normalizer.name,
+        "normalizer": tokenizer.normalizer.spec,
         "pretokenizer": tokenizer.pretokenizer.spec,
         "special_tokens": list(model.special_tokens),
         "unk": model.unk_token,
@@ -89,6 +89,8 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
             "a file of two keys stands for char-bpe behind wordpunct, "
             f"this is {model.name} behind {pretokenizer}; use --to native"
         )
+    if not tokenizer.normalizer.is_identity:
+        raise UsageError(f"a file of two keys cannot say that text is normalized by {tokenizer.normalizer}; use --to native")
     if told := _describe_encoding(model):
         raise UsageError(f"a file of two keys cannot say {next(iter(told))}; use --to native")
     if model.special_tokens:
@@ -117,7 +119,7 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     pretokenizer = _named(PreTokenizer.of, document, "pretokenizer", "wordpunct")
     _check_unicode(document, pretokenizer)
     model = _read_code_points(document) if "ids" in document else _read_bpe(document, marks_spaces=pretokenizer.marks_spaces)
-    normalizer = _named(Normalizer, document, "normalizer", "identity")
+    normalizer = _named(Normalizer.of, document, "normalizer", "identity")
     return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
 
 
@@ -144,19 +146,9 @@ def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
         ignore_merges=document.get("ignore_merges", False),
         fuse_unk=document.get("fuse_unk", False),
     )
-
-
-def _read_code_points(document: dict[str, Any]) -> CodePointModel:
-    """A model without a written vocabulary: `vocab` holds the special tokens, and nothing else says how to encode."""
-    specials = _read_specials(document)
-    if document["ids"] != "codepoint" or document.get("model") != "char":
-        raise TokenizerFileError(f"ids: {to_json(document['ids'])[:80]} is not known; it can be codepoint in a char model")
-    for key in ("merge_rules", "unk", "ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "continuation_prefix"):
-        if document.get(key):
-            raise TokenizerFileError(f"{key}: there is none where code points are ids")
-    if sorted(document["vocab"]) != sorted(specials):
-        raise TokenizerFileError("vocab: where code points are ids it holds the special tokens alone")
-    return CodePointModel.of({token: document["vocab"][token] for token in specials})
+    "ids": str,
+    normalizer = _named(Normalizer.of, document, "normalizer", "identity")
+    return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
 
 
 def _read_marks(document: dict[str, Any]) -> WordMarks:
