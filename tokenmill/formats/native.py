@@ -146,9 +146,19 @@ def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
         ignore_merges=document.get("ignore_merges", False),
         fuse_unk=document.get("fuse_unk", False),
     )
-    "ids": str,
-    normalizer = _named(Normalizer.of, document, "normalizer", "identity")
-    return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
+
+
+def _read_code_points(document: dict[str, Any]) -> CodePointModel:
+    """A model without a written vocabulary: `vocab` holds the special tokens, and nothing else says how to encode."""
+    specials = _read_specials(document)
+    if document["ids"] != "codepoint" or document.get("model") != "char":
+        raise TokenizerFileError(f"ids: {to_json(document['ids'])[:80]} is not known; it can be codepoint in a char model")
+    for key in ("merge_rules", "unk", "ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "continuation_prefix"):
+        if document.get(key):
+            raise TokenizerFileError(f"{key}: there is none where code points are ids")
+    if sorted(document["vocab"]) != sorted(specials):
+        raise TokenizerFileError("vocab: where code points are ids it holds the special tokens alone")
+    return CodePointModel.of({token: document["vocab"][token] for token in specials})
 
 
 def _read_marks(document: dict[str, Any]) -> WordMarks:
