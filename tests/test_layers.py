@@ -41,6 +41,7 @@ LAYERS = (
         "continuations",
         "word_marks",
         "models",
+        "code_points",
         "wordpiece",
         "normalizers",
         "normalizing",
