@@ -66,7 +66,7 @@ def count_corpus(
     with _open_run(corpus, output, run, overwrite=overwrite, plan=plan) as (folder, plan):
         fork_workers(plan, run, lambda: warm_up_counting(pretokenizer))
         options = CountOptions(corpus.read, pretokenizer, folder.journal, folder.partitions, folder.rejects)
-        records = _run_job("count", count_graph(plan.splits, options), plan, folder, run)
+        records = run_job("count", count_graph(plan.splits, options), plan, folder, run)
         files, totals = _close_books(plan, records, folder)
         words = sum(record["words"] for record in records.values())
         return counts_folder.write_counts(folder, pretokenizer, files, totals, words)
@@ -151,7 +151,7 @@ def encode_corpus(
             write_file_atomically(carried, content)
             sha256 = hashlib.sha256(content).hexdigest()
             options = EncodeOptions(corpus.read, carried, sha256, folder.shards, folder.journal, folder.rejects)
-            records = _run_job("encode", encode_graph(plan.splits, options), plan, folder, run)
+            records = run_job("encode", encode_graph(plan.splits, options), plan, folder, run)
         files, totals = _close_books(plan, records, folder)
         manifest = _describe_dataset(tokenizer, sha256, files, totals, [records[index]["shard"] for index in sorted(records)])
         folder.publish(manifest, {"tokenizer.json": content, "README.md": write_card(tokenizer.embedding_rows)})
@@ -178,7 +178,7 @@ def _open_run(
             raise
 
 
-def _run_job(name: str, build: BuildGraph, plan: Plan, folder: OutputFolder, run: Execution) -> Records:
+def run_job(name: str, build: BuildGraph, plan: Plan, folder: OutputFolder, run: Execution) -> Records:
     """Run a graph under the eyes of the reporter; returns the journal's records."""
     journal = Journal(folder.journal)
     with run.reporter.stage(name, len(plan.splits)) as stage:

@@ -24,7 +24,7 @@ PACKAGES = ("tokenmill", "transforms", "pipeline")
 #: looks up, to `formats`, and only inside functions: a tokenizer knows how to load itself.
 LAYERS = (
     ("kernels",),
-    ("errors", "schemas", "names", "arrow", "reference", "reference_words", "data"),
+    ("errors", "schemas", "names", "arrow", "reference", "reference_words", "reference_report", "data"),
     ("alphabets", "models", "normalizers", "scanners", "patterns", "pretokenizers", "tokenizer_files"),
     ("word_counts", "merge_loop", "encoder"),
     ("tokenizer",),

@@ -15,6 +15,8 @@ WORD_COUNTS_FORMAT = "tokenmill-word-counts"
 WORD_COUNTS_VERSION = 1
 DATASET_FORMAT = "tokenmill-dataset"
 DATASET_VERSION = 1
+REPORT_FORMAT = "tokenmill-report"
+REPORT_VERSION = 1
 
 #: A batch of documents as the readers give it: a few MiB of text, in corpus order.
 DOCUMENTS = pa.schema([("doc_id", pa.string()), ("text", pa.large_string())])
@@ -31,6 +33,11 @@ WORD_COUNTS = pa.schema(
 
 #: A token shard. One row per document, empty documents too; ids are int32, what an Embedding layer takes as they are.
 TOKENS = pa.schema([pa.field("doc_id", pa.string()), pa.field("input_ids", pa.list_(pa.int32()))])
+
+#: The numbers of a report, all of them sums; `tokenmill/report/sums.py` shows rows.
+REPORT_SUMS = pa.schema(
+    [("tokenizer", pa.int32()), ("sum", pa.string()), ("group", pa.string()), ("key", pa.int64()), ("value", pa.int64())]
+)
 
 #: How many hash partitions the word counts of one split are cut into. Fixed, so that no result depends on the workers.
 COUNT_PARTITIONS = 16
