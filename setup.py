@@ -14,6 +14,8 @@ DEPENDENCIES = [
     "rich>=15,<16",
     "pydantic>=2.14,<3",
     "pyyaml>=6.0.2,<7",
+    # Hashes input files at the speed of memory, so that a build knows which are new. `datasets` brings it along anyway.
+    "xxhash>=4.1,<5",
     # Unicode properties in patterns: the plain form of the pre-tokenizers, and custom patterns.
     "regex>=2026.9",
 ]

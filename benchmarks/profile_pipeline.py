@@ -78,7 +78,7 @@ def time_split(split: Split, options: ReadOptions, tokenizer: Tokenizer, folder:
             with watch.time("encode"):
                 encoded, _ = tokenizer.encode_known(batch.documents["text"])
             with watch.time("write"):
-                writer.write(batch.documents["doc_id"], encoded)
+                writer.write({"doc_id": batch.documents["doc_id"], "input_ids": encoded})
     return writer.tokens
 
 

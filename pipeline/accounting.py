@@ -79,6 +79,12 @@ def _close_account(account: dict[str, Any]) -> dict[str, Any]:
     return {**account, "fingerprint": f"{high:016x}{low:016x}"}
 
 
+def describe_split(record: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """A shard as the manifest lists it: what its writer says of it, the key of its split, and the accounts of its files."""
+    files = [_close_account({"name": name, **part}) for name, part in record["files"].items()]
+    return {**record["shard"], "key": key, "files": files}
+
+
 def total_files(files: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The counts of all files together."""
     return {key: sum(file[key] for file in files) for key in _SUMMED}

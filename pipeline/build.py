@@ -16,7 +16,9 @@ from pipeline.outputs import OutputFolder
 from pipeline.planning import Corpus, Execution, Plan, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
 from pipeline.report import ReportPlan, carry_out, check_report_output, plan_report, write_report
+from pipeline.shaping import RowOptions
 from pipeline.texts import read_rows
+from tokenmill.names import BPE_OPTION_NAMES
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
@@ -47,7 +49,8 @@ def build_dataset(path: str, reporter: Reporter, beam_args: tuple[str, ...], *, 
     text = summary.describe_reading(manifest, counts) + summary.describe_learning(tokenizer, rules)
     if not config.encode.enabled:
         return text + write_build_report(report_plan, reports, tokenizer_path, run) + f"wrote    {tokenizer_path}"
-    dataset = driver.encode_corpus(corpus, tokenizer_path, tokens, run, overwrite=overwrite, plan=plan)
+    rows = RowOptions(**{name: getattr(config.encode, name) for name in RowOptions.__dataclass_fields__})
+    dataset = driver.encode_corpus(corpus, tokenizer_path, tokens, run, overwrite=overwrite, plan=plan, rows=rows)
     text += summary.describe_writing(dataset, tokens) + summary.describe_sample(take_sample(tokens, tokenizer))
     text += write_build_report(report_plan, reports, tokenizer_path, run)
     return text + f"wrote    {tokenizer_path}, {counts}\n" + summary.describe_use(tokens)
@@ -96,6 +99,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         unk_token=section.unk,
         min_count=section.min_count,
         strict=section.strict,
+        **{name: getattr(section, name) for name in BPE_OPTION_NAMES},
     )
 
 

@@ -13,17 +13,20 @@ import click
 from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import (
+    BPE_OPTIONS,
     CORPUS_OPTIONS,
     INPUTS,
     OVERWRITE,
     PRETOKENIZER_OPTIONS,
+    ROW_OPTIONS,
     RUN_OPTIONS,
     choose_pretokenizer,
+    choose_rows,
     make_corpus,
     make_run,
 )
 from tokenmill import __version__
-from tokenmill.names import PRETOKENIZERS, TOKENIZER_FORMATS
+from tokenmill.names import BPE_OPTION_NAMES, PRETOKENIZERS, TOKENIZER_FORMATS
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -105,6 +108,7 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
     "--min-count", type=click.IntRange(min=1), default=1, show_default=True, help="Leave pairs unmerged that occur less often."
 )
 @click.option("--strict", is_flag=True, help="Fail when the corpus has too few pairs for the size asked for.")
+@BPE_OPTIONS
 @CORPUS_OPTIONS
 @RUN_OPTIONS
 @click.pass_obj
@@ -129,7 +133,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
         pretokenizer=(asked or "gpt2") if counts is None else counts_folder.check_pretokenizer(counts, asked),
         special_tokens=options["special"],
         unk_token=options["unk"],
-        **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict")},
+        **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict", *BPE_OPTION_NAMES)},
     )
     run = make_run(beam_args, options)
     if counts is not None:
@@ -145,6 +149,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
 @INPUTS
 @click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to encode with.")
 @click.option("--output", required=True, metavar="DIR", help="Folder for the token shards and their manifest.")
+@ROW_OPTIONS
 @OVERWRITE
 @CORPUS_OPTIONS
 @RUN_OPTIONS
@@ -154,18 +159,24 @@ def encode(
 ) -> None:
     """Encode a corpus into Parquet shards of token ids.
 
-    One row a document: doc_id and input_ids (list of int32), which an Embedding layer takes as they are. How text is cut into
-    words belongs to the tokenizer and cannot be changed here. DIR is complete when it holds manifest.json; until then, what it
-    held before stays as it was.
+    One row a document: doc_id and input_ids (list of int32), which an Embedding layer takes as they are. With --block, one row a
+    block of so many tokens, as training takes them. How text is cut into words belongs to the tokenizer, and cannot be changed.
+    DIR is complete when it holds manifest.json; until then, what it held before stays as it was.
 
     \b
     tokenmill encode corpus/ --tokenizer tokenizer.json --output tokens
+    tokenmill encode corpus/ --tokenizer tokenizer.json --block 2048 --eos '<|endoftext|>' --output blocks
     tokenmill encode 'part*.parquet' --text-column body --id-column url --tokenizer tokenizer.json --output tokens
     """
     from pipeline import driver, summary
 
     manifest = driver.encode_corpus(
-        make_corpus(inputs, options), tokenizer, output, make_run(beam_args, options), overwrite=overwrite
+        make_corpus(inputs, options),
+        tokenizer,
+        output,
+        make_run(beam_args, options),
+        overwrite=overwrite,
+        rows=choose_rows(options),
     )
     say(summary.describe_dataset(manifest, output), options)
 

@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from yaml.nodes import MappingNode
 
 from tokenmill.errors import ConfigError
-from tokenmill.names import DigitGroup, PretokenizerName
+from tokenmill.names import MOST_BLOCK, DigitGroup, PackName, PretokenizerName, TailName
 
 
 def _to_list(value: Any) -> Any:
@@ -64,6 +64,11 @@ class TrainSection(Section):
     unk: str | None = None
     min_count: int = Field(default=1, ge=1)
     strict: bool = False
+    max_token_length: int | None = Field(default=None, ge=1)
+    limit_alphabet: int | None = Field(default=None, ge=1)
+    end_of_word_suffix: str | None = None
+    continuation_prefix: str | None = None
+    byte_fallback: bool = False
 
     @model_validator(mode="after")
     def _has_one_size(self) -> TrainSection:
@@ -75,9 +80,17 @@ class TrainSection(Section):
 
 
 class EncodeSection(Section):
-    """Whether to encode the corpus after training."""
+    """Whether to encode the corpus after training, and what rows are: the options --block, --pack ... of the command line."""
 
     enabled: bool = True
+    block: int | None = Field(default=None, ge=1, le=MOST_BLOCK)
+    pack: PackName | None = None
+    tail: TailName | None = None
+    eos: str | None = None
+    pad: str | None = None
+    segment_ids: bool = False
+    position_ids: bool = False
+    shuffle: int | None = Field(default=None, ge=0)
 
 
 class ReportSection(Section):

@@ -6,6 +6,7 @@ Counts made elsewhere are taken too: a Parquet file, or a folder of them, with t
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.outputs import OutputFolder
+from pipeline.outputs import LEDGER, OutputFolder
 from tokenmill import __version__, schemas
 from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.pretokenizers import PreTokenizer
@@ -27,9 +28,17 @@ _PRETOKENIZER = b"tokenmill.pretokenizer"
 
 
 def write_counts(
-    folder: OutputFolder, pretokenizer: PreTokenizer, files: list[dict[str, Any]], totals: dict[str, int], words: int
+    folder: OutputFolder,
+    pretokenizer: PreTokenizer,
+    files: list[dict[str, Any]],
+    totals: dict[str, int],
+    words: int,
+    groups: Mapping[int, dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Gather the partitions of a count job, sort them, and publish the folder; returns its manifest."""
+    """Gather the partitions of a count job, sort them, and publish the folder; returns its manifest.
+
+    With `groups`, the records of the splits, the counts of each split are published too, for `tokenmill build` to go on from.
+    """
     counts = sort_counts(pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *_read_partitions(folder)]))
     header = {
         "normalizer": "identity",
@@ -48,8 +57,14 @@ def write_counts(
         "files": files,
         "parts": [part],
     }
-    folder.publish(manifest, {})
+    folder.publish(manifest, {} if groups is None else {LEDGER: _render_ledger(folder, groups)})
     return manifest
+
+
+def _render_ledger(folder: OutputFolder, groups: Mapping[int, dict[str, Any]]) -> bytes:
+    """Which splits the groups are of, and what was counted in them."""
+    ledger = {"keys": list(folder.keys), "records": [groups[index] for index in sorted(groups)]}
+    return json.dumps(ledger, ensure_ascii=False, sort_keys=True, indent=1).encode() + b"\n"
 
 
 def fingerprint_inputs(files: list[dict[str, Any]]) -> str:

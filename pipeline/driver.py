@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.compute as pc
@@ -15,7 +15,10 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline import accounting, counts_folder
+from pipeline.accounting import describe_split
+from pipeline.fingerprints import describe_job, hash_bytes, key_splits
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
+from pipeline.lock import Lock
 from pipeline.outputs import OutputFolder, write_card
 from pipeline.planning import (
     Corpus,
@@ -27,8 +30,9 @@ from pipeline.planning import (
     fork_workers,
     plan_corpus,
 )
-from pipeline.progress import Stage
+from pipeline.progress import Stage, count_things
 from pipeline.runners import parse_options, run_pipeline
+from pipeline.shaping import RowOptions, choose_packing, describe_rows, total_blocks
 from tokenmill import __version__, kernels, schemas
 from tokenmill.errors import (
     NothingToTrainOnError,
@@ -44,6 +48,7 @@ from tokenmill.trainers import TrainingOptions, train_tokenizer
 from transforms.count import CountOptions, warm_up_counting
 from transforms.encode import EncodeOptions, keep_tokenizer, open_tokenizer
 from transforms.journal import Journal, delete_tree, is_local, write_file_atomically
+from transforms.splits import Split
 
 POLL_SECONDS = 0.5
 #: Words beyond this are trained on, but hardly meant.
@@ -59,17 +64,29 @@ def count_corpus(
     run: Execution,
     *,
     overwrite: bool = False,
+    update: bool = False,
     plan: Plan | None = None,
 ) -> dict[str, Any]:
-    """`tokenmill count`: word counts in the folder `output`; returns its manifest. `plan`: that of the corpus, if made."""
-    pretokenizer = PreTokenizer.of(pretokenizer)
-    with _open_run(corpus, output, run, overwrite=overwrite, plan=plan) as (folder, plan):
-        fork_workers(plan, run, lambda: warm_up_counting(pretokenizer))
-        options = CountOptions(corpus.read, pretokenizer, folder.journal, folder.partitions, folder.rejects)
-        records = run_job("count", count_graph(plan.splits, options), plan, folder, run)
+    """`tokenmill count`: word counts in the folder `output`; returns its manifest. `plan`: that of the corpus, if made.
+
+    With `update` counts that are published are brought up to date: only splits that are new are counted, and the counts of each
+    split are kept for the next time.
+    """
+    options = CountOptions(corpus.read, PreTokenizer.of(pretokenizer))
+    with _open_run("count", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
+        folder, plan = job.folder, job.plan
+        fork_workers(plan, run, lambda: warm_up_counting(options.pretokenizer))
+        options = replace(
+            options,
+            journal_folder=folder.journal,
+            partitions_folder=folder.partitions,
+            rejects_folder=folder.rejects,
+            groups_folder=folder.groups,
+        )
+        records = _run_job("count", count_graph(plan.splits, options), plan.splits, job, run)
         files, totals = _close_books(plan, records, folder)
         words = sum(record["words"] for record in records.values())
-        return counts_folder.write_counts(folder, pretokenizer, files, totals, words)
+        return counts_folder.write_counts(folder, options.pretokenizer, files, totals, words, records if update else None)
 
 
 def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execution) -> tuple[Tokenizer, MergeRules]:
@@ -139,64 +156,111 @@ def load_tokenizer(path: str) -> Tokenizer:
 
 
 def encode_corpus(
-    corpus: Corpus, tokenizer_path: str, output: str, run: Execution, *, overwrite: bool = False, plan: Plan | None = None
+    corpus: Corpus,
+    tokenizer_path: str,
+    output: str,
+    run: Execution,
+    *,
+    overwrite: bool = False,
+    update: bool = False,
+    plan: Plan | None = None,
+    rows: RowOptions | None = None,
 ) -> dict[str, Any]:
-    """`tokenmill encode`: token shards in the folder `output`; returns its manifest. `plan`: that of the corpus, if made."""
-    tokenizer = load_tokenizer(tokenizer_path)
-    with _open_run(corpus, output, run, overwrite=overwrite, plan=plan) as (folder, plan):
+    """`tokenmill encode`: token shards in the folder `output`; returns its manifest. `plan`: that of the corpus, if made.
+
+    With `update` a dataset that is published is brought up to date: only splits that are new are encoded.
+    """
+    tokenizer, rows = load_tokenizer(tokenizer_path), rows or RowOptions()
+    packing = choose_packing(rows, tokenizer)
+    content = tokenizer.to_bytes()
+    sha256 = hash_bytes(content)
+    options = EncodeOptions(corpus.read, "", sha256, packing=packing, shuffle=rows.shuffle)
+    with _open_run("encode", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
+        folder, plan = job.folder, job.plan
         carried = folder.working("tokenizer.json")
         with keep_tokenizer(carried, tokenizer):
             fork_workers(plan, run, lambda: tokenizer.encode_batch([" "]))
-            content = tokenizer.to_bytes()
             write_file_atomically(carried, content)
-            sha256 = hashlib.sha256(content).hexdigest()
-            options = EncodeOptions(corpus.read, carried, sha256, folder.shards, folder.journal, folder.rejects)
-            records = run_job("encode", encode_graph(plan.splits, options), plan, folder, run)
+            options = replace(
+                options,
+                tokenizer_path=carried,
+                shards_folder=folder.shards,
+                journal_folder=folder.journal,
+                rejects_folder=folder.rejects,
+            )
+            finished = folder.finished()
+            splits = [split for split in plan.splits if split.index not in finished]
+            records = _run_job("encode", encode_graph(splits, options, len(plan.splits)), splits, job, run)
         files, totals = _close_books(plan, records, folder)
-        manifest = _describe_dataset(tokenizer, sha256, files, totals, [records[index]["shard"] for index in sorted(records)])
-        folder.publish(manifest, {"tokenizer.json": content, "README.md": write_card(tokenizer.embedding_rows)})
+        shards = [describe_split(records[index], folder.keys[index]) for index in sorted(records)]
+        totals |= total_blocks(packing, shards)
+        manifest = _describe_dataset(tokenizer, sha256, files, totals, shards, describe_rows(packing, rows.shuffle))
+        card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
+        folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
     return manifest
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What a run works with while it holds its folder. `kept`: splits that were done before."""
+
+    folder: OutputFolder
+    plan: Plan
+    lock: Lock
+    kept: int
 
 
 @contextlib.contextmanager
 def _open_run(
-    corpus: Corpus, output: str, run: Execution, *, overwrite: bool, plan: Plan | None
-) -> Iterator[tuple[OutputFolder, Plan]]:
+    name: str,
+    options: CountOptions | EncodeOptions,
+    corpus: Corpus,
+    output: str,
+    run: Execution,
+    *,
+    overwrite: bool,
+    update: bool,
+    plan: Plan | None,
+) -> Iterator[_Job]:
     """A folder that is held for this run, and the plan. All that can be refused is refused before anything is written."""
     folder = OutputFolder(output)
     check_apart(corpus, output)
-    folder.check_free(overwrite=overwrite)
+    folder.check_free(overwrite=overwrite or update)
     parse_options(run.beam_args, workers=run.workers or 1)
     plan = plan or plan_corpus(corpus, run)
-    with folder.hold():
-        folder.check_free(overwrite=overwrite)  # once more: another run may have published while this one planned
-        folder.begin()
+    keys = key_splits(plan.splits, plan.stamps, describe_job(name, options))
+    folder = OutputFolder(output, keys, "group" if name == "count" else "shard")
+    with folder.hold() as lock:
+        folder.check_free(overwrite=overwrite or update)  # once more: another run may have published while this one planned
+        kept = folder.begin(folder.published_parts() if update and not overwrite else None)
         try:
-            yield folder, plan
+            yield _Job(folder, plan, lock, kept)
         except TokenmillError:
             folder.abandon()
             raise
 
 
-def run_job(name: str, build: BuildGraph, plan: Plan, folder: OutputFolder, run: Execution) -> Records:
+def _run_job(name: str, build: BuildGraph, splits: Sequence[Split], job: _Job, run: Execution) -> Records:
     """Run a graph under the eyes of the reporter; returns the journal's records."""
-    journal = Journal(folder.journal)
-    with run.reporter.stage(name, len(plan.splits)) as stage:
-        if not kernels.are_compiled():
+    journal = Journal(job.folder.journal)
+    with run.reporter.stage(name, len(job.plan.splits)) as stage:
+        if job.kept:
+            stage.message(f"{job.kept:,} of {count_things(len(job.plan.splits), 'split')} are done already")
+        if splits and not kernels.are_compiled():
             stage.message("compiling kernels: the first run after an installation takes about half a minute longer")
-        if plan.splits:
-            ticker = _Ticker(journal, stage)
-            workers = choose_workers(plan, run)
+        ticker = Ticker(journal, stage, job.lock)
+        if splits:
+            workers = choose_workers(job.plan, run)
             run_pipeline(build, workers=workers, beam_args=run.beam_args, on_tick=ticker.tick, ready=run.ready)
-            ticker.show()
+        ticker.show()
         return journal.records()
 
 
-class _Ticker:
+class Ticker:
     """Shows what the journal says, twice a second at most, less often where looking takes long."""
 
-    def __init__(self, journal: Journal, stage: Stage) -> None:
-        self._journal, self._stage, self._next = journal, stage, time.monotonic() + POLL_SECONDS
+    def __init__(self, journal: Journal, stage: Stage, lock: Lock | None = None) -> None:
+        self._journal, self._stage, self._lock, self._next = journal, stage, lock, time.monotonic() + POLL_SECONDS
 
     def tick(self) -> None:
         if time.monotonic() < self._next:
@@ -204,6 +268,8 @@ class _Ticker:
         started = time.monotonic()
         with contextlib.suppress(OSError):  # a listing that fails once must not end a job of hours
             self.show()
+            if self._lock is not None:
+                self._lock.renew()
         self._next = time.monotonic() + max(POLL_SECONDS, 10 * (time.monotonic() - started))
 
     def show(self) -> None:
@@ -213,7 +279,7 @@ class _Ticker:
         )
 
 
-def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[list[dict[str, Any]], dict[str, int]]:
+def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Per-file accounts and totals of a run that may be published."""
     check_unchanged(plan)
     accounting.check_failures(records)
@@ -224,7 +290,12 @@ def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[li
 
 
 def _describe_dataset(
-    tokenizer: Tokenizer, sha256: str, files: list[dict[str, Any]], totals: dict[str, int], shards: list[dict[str, Any]]
+    tokenizer: Tokenizer,
+    sha256: str,
+    files: list[dict[str, Any]],
+    totals: dict[str, Any],
+    shards: list[dict[str, Any]],
+    rows: dict[str, Any],
 ) -> dict[str, Any]:
     tokens = sum(shard["tokens"] for shard in shards)
     return {
@@ -237,6 +308,7 @@ def _describe_dataset(
             "vocab_size": len(tokenizer),
             "embedding_rows": tokenizer.embedding_rows,
         },
+        **rows,
         "totals": {**totals, "tokens": tokens, "shards": len(shards)},
         "files": files,
         "shards": shards,
@@ -247,8 +319,7 @@ def _count_merges(options: TrainingOptions) -> int:
     """How many merges are asked for; for a character model, whose alphabet is not known yet, at most so many."""
     if options.merges is not None:
         return options.merges
-    alphabet = 256 if options.model == "byte-bpe" else 0
-    return (options.vocab_size or 0) - len(options.specials) - alphabet
+    return (options.vocab_size or 0) - len(options.specials) - options.least_alphabet
 
 
 def _read_file(path: str) -> bytes:

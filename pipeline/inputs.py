@@ -11,19 +11,20 @@ from __future__ import annotations
 import contextlib
 import difflib
 import glob
+import hashlib
 import itertools
 import os
 import posixpath
-import stat
 import sysconfig
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from pipeline.listing import glob_root, is_remote, list_local, walk_sources, without_hidden
 from tokenmill.errors import UnreadableFileError, UsageError
 from transforms.journal import escape_glob
 from transforms.read import cut_file
@@ -41,7 +42,6 @@ _FORMATS = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
 }
-_Value = TypeVar("_Value")
 _THREADS = 8
 _NEAR_NAMES = 5
 
@@ -78,14 +78,10 @@ def _find_input(text: str, *, format: str, document: str) -> list[_Found]:
         return [_find_dataset(text)]
     if text == "stdlib":
         return _find_stdlib()
-    root, names = _list_remote(text) if _is_remote(text) else _list_local(text)
+    root, names = _list_remote(text) if is_remote(text) else list_local(text)
     if not names:
         raise UnreadableFileError(f"no file at {text!r}; {_describe_near(text)}")
     return [_describe_file(root, name=name, size=size, format=format, document=document) for name, size in sorted(names.items())]
-
-
-def _is_remote(path: str) -> bool:
-    return "://" in path
 
 
 def _describe_file(root: str, *, name: str, size: int, format: str, document: str) -> _Found:
@@ -97,48 +93,8 @@ def _describe_file(root: str, *, name: str, size: int, format: str, document: st
     return _Found(root, name, SourceFile(posixpath.join(root, name), name, format, compression, size, document))
 
 
-def _list_local(text: str) -> tuple[str, dict[str, int]]:
-    """The root and, relative to it, the files with their sizes. A path that exists is no glob, whatever it is called."""
-    path = os.path.normpath(text)
-    if os.path.isdir(path):
-        return path, {name: _measure(os.path.join(path, name)) for name in _walk(path)}
-    if os.path.exists(path):
-        return os.path.dirname(path), {os.path.basename(path): _measure(path)}
-    root = _glob_root(path)
-    matches = [match for match in glob.glob(path, recursive=True) if not os.path.isdir(match)]
-    paths = _without_hidden({os.path.relpath(match, root or "."): match for match in matches}, path.removeprefix(root))
-    return root, {name: _measure(match) for name, match in paths.items()}
-
-
-def _measure(path: str) -> int:
-    """Size in bytes of a regular file; the link that leads nowhere and the pipe that would never end are told from it."""
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise UnreadableFileError(f"{path}: cannot be opened: {error.strerror}") from error
-    if not stat.S_ISREG(found.st_mode):
-        raise UnreadableFileError(f"{path}: is neither a file nor a folder; write its contents to a file first")
-    return found.st_size
-
-
-def _walk(folder: str) -> Iterator[str]:
-    """Files below a folder, through links to other folders too (each once), without hidden ones and those that begin with `_`."""
-    seen: set[str] = set()
-    for parent, folders, files in os.walk(folder, followlinks=True, onerror=_refuse_folder):
-        real = os.path.realpath(parent)
-        folders[:] = [] if real in seen else [name for name in folders if not _is_hidden(name)]
-        if real in seen:
-            continue
-        seen.add(real)
-        yield from (os.path.relpath(os.path.join(parent, name), folder) for name in files if not _is_hidden(name))
-
-
-def _refuse_folder(error: OSError) -> None:
-    raise UnreadableFileError(f"{error.filename}: cannot be listed: {error.strerror}") from error
-
-
 def _list_remote(text: str) -> tuple[str, dict[str, int]]:
-    """As `_list_local`, folders by their prefixes: a store of objects has no others."""
+    """As `list_local`, folders by their prefixes: a store of objects has no others."""
     try:
         return _list_pattern(text) if glob.has_magic(text) else _list_prefix(text)
     except ValueError as error:
@@ -152,7 +108,7 @@ def _list_prefix(text: str) -> tuple[str, dict[str, int]]:
         root = posixpath.dirname(text)
         return root, _relative(found, root)
     root = text.rstrip("/")
-    return root, _without_hidden(_relative(_match(root + "/**"), root), "")
+    return root, without_hidden(_relative(_match(root + "/**"), root), "")
 
 
 def _list_pattern(text: str) -> tuple[str, dict[str, int]]:
@@ -162,10 +118,10 @@ def _list_pattern(text: str) -> tuple[str, dict[str, int]]:
     if text in named:
         return posixpath.dirname(text), {posixpath.basename(text): named[text]}
     if inside := {path: size for path, size in named.items() if path.startswith(folder + "/")}:
-        return folder, _without_hidden(_relative(inside, folder), "")
-    root = _glob_root(text)
+        return folder, without_hidden(_relative(inside, folder), "")
+    root = glob_root(text)
     matches = _match(text + "**" if text.endswith("/") else text)
-    return root, _without_hidden(_relative(matches, root), text.removeprefix(root))
+    return root, without_hidden(_relative(matches, root), text.removeprefix(root))
 
 
 def _match(pattern: str) -> dict[str, int]:
@@ -179,26 +135,9 @@ def _relative(matches: dict[str, int], root: str) -> dict[str, int]:
     return {path.removeprefix(root + "/"): size for path, size in matches.items()}
 
 
-def _without_hidden(files: dict[str, _Value], pattern: str) -> dict[str, _Value]:
-    """Leave out hidden files, and those that begin with `_`, unless the pattern spells such a name."""
-    return files if _is_hidden(pattern) else {name: value for name, value in files.items() if not _is_hidden(name)}
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith((".", "_")) for part in name.split("/"))
-
-
-def _glob_root(pattern: str) -> str:
-    """The folders before the first that is a pattern: of `data/20*/x.txt` it is `data`."""
-    root = posixpath.dirname(pattern)
-    while glob.has_magic(root):
-        root = posixpath.dirname(root)
-    return root
-
-
 def _describe_near(text: str) -> str:
     """What a user may have meant by a path that matches nothing: the names in the nearest folder that there is."""
-    if _is_remote(text):
+    if is_remote(text):
         return "check the path, and that the file system's credentials can list it"
     path = os.path.normpath(text)
     if os.path.isdir(path):
@@ -223,18 +162,12 @@ def _find_dataset(text: str) -> _Found:
 
 def _find_stdlib() -> list[_Found]:
     root = sysconfig.get_path("stdlib")
-    names = sorted(name for name in _walk_sources(root) if name.endswith(".py"))
+    names = sorted(name for name in walk_sources(root) if name.endswith(".py"))
     paths = {name: posixpath.join(root, name) for name in names}
     return [
         _Found(None, name, SourceFile(path, name, "text", size=os.path.getsize(path), document="file"))
         for name, path in paths.items()
     ]
-
-
-def _walk_sources(root: str) -> Iterator[str]:
-    for parent, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if name not in ("site-packages", "dist-packages", "__pycache__")]
-        yield from (os.path.relpath(os.path.join(parent, name), root) for name in files)
 
 
 def _refuse_repeated(found: Iterable[_Found]) -> None:
@@ -263,7 +196,7 @@ def _name_files(found: list[_Found]) -> list[SourceFile]:
 
 
 def _absolute(root: str) -> str:
-    return root if _is_remote(root) else os.path.abspath(root)
+    return root if is_remote(root) else os.path.abspath(root)
 
 
 def _common_parent(roots: Sequence[str]) -> list[str]:
@@ -364,17 +297,31 @@ def _set(part: SizedRange, **changes: int) -> SizedRange:
     return replace(part, range=replace(part.range, **fields))
 
 
-def _pack(parts: Iterable[SizedRange], split_bytes: int) -> list[Split]:
-    """Fill splits with neighbours, in order, as long as they stay within `split_bytes`."""
+def _pack(parts: Sequence[SizedRange], split_bytes: int) -> list[Split]:
+    """Fill splits with neighbours, in order, as long as they stay within `split_bytes`.
+
+    Where a split ends is decided by names and sizes nearby: a file that comes, goes or changes moves the ends next to it, and a
+    few splits further on all is as before, so that what was made of those can be kept. So the ranges of a file that was cut stand
+    alone, and a split that is half full ends in front of the next file whose name says so.
+    """
+    ranges = Counter(part.range.file.name for part in parts)
     packed: list[list[SizedRange]] = []
-    size = 0
+    size, is_open = 0, False
     for part in parts:
-        if packed and size + part.size <= split_bytes:
+        alone = ranges[part.range.file.name] > 1
+        ends = size + part.size > split_bytes or (2 * size >= split_bytes and _begins_split(part, split_bytes))
+        if is_open and not alone and not ends:
             packed[-1].append(part)
             size += part.size
         else:
             packed.append([part])
-            size = part.size
+            size, is_open = part.size, not alone
     return [
         Split(index, tuple(part.range for part in parts), sum(part.size for part in parts)) for index, parts in enumerate(packed)
     ]
+
+
+def _begins_split(part: SizedRange, split_bytes: int) -> bool:
+    """Whether a new split may well begin here: by chance, but always the same for a name; about four times in `split_bytes`."""
+    chance = int.from_bytes(hashlib.blake2b(part.range.file.name.encode(), digest_size=8).digest(), "big") / 2**64
+    return chance * split_bytes < 4 * part.size

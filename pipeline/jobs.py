@@ -31,11 +31,11 @@ def count_graph(splits: Sequence[Split], options: CountOptions) -> BuildGraph:
     return build
 
 
-def encode_graph(splits: Sequence[Split], options: EncodeOptions) -> BuildGraph:
-    """The graph that encodes `splits`."""
+def encode_graph(splits: Sequence[Split], options: EncodeOptions, total: int) -> BuildGraph:
+    """The graph that encodes `splits`, which are those still to be done of `total`."""
 
     def build(pipeline: beam.Pipeline) -> None:
-        pipeline | "Splits" >> beam.Create(splits, reshuffle=False) | EncodeDocuments(options, len(splits))
+        pipeline | "Splits" >> beam.Create(splits, reshuffle=False) | EncodeDocuments(options, total)
 
     return build
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.names import DIGIT_GROUPS, PRETOKENIZERS
+from tokenmill.names import DIGIT_GROUPS, MOST_BLOCK, PACKS, PRETOKENIZERS, TAILS
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
+    from pipeline.shaping import RowOptions
     from tokenmill.pretokenizers import PreTokenizer
 
 Command = Callable[..., Any]
@@ -74,6 +75,16 @@ PRETOKENIZER_OPTIONS = add_options(
     click.option("--pattern", metavar="REGEX", help="Words are the matches of this pattern of the regex package: exact, slow."),
 )
 
+BPE_OPTIONS = add_options(
+    click.option("--max-token-length", type=click.IntRange(min=1), metavar="N", help="No token gets longer (characters; bytes)."),
+    click.option(
+        "--limit-alphabet", type=click.IntRange(min=1), metavar="N", help="Only the N most frequent characters get a symbol."
+    ),
+    click.option("--end-of-word-suffix", metavar="TEXT", help="A symbol behind the last of every word, such as '</w>'."),
+    click.option("--continuation-prefix", metavar="TEXT", help="What symbols inside a word begin with, such as '##'."),
+    click.option("--byte-fallback", is_flag=True, help="Spell characters without a symbol by 256 byte tokens, not by --unk."),
+)
+
 RUN_OPTIONS = add_options(
     click.option(
         "--split-mb",
@@ -91,6 +102,27 @@ RUN_OPTIONS = add_options(
         show_default=True,
         help="json gives one object a line on standard error, for programs that watch.",
     ),
+)
+
+ROW_OPTIONS = add_options(
+    click.option(
+        "--block", type=click.IntRange(1, MOST_BLOCK), metavar="N", help="A row is a block of N tokens, not a document."
+    ),
+    click.option(
+        "--pack",
+        type=click.Choice(PACKS),
+        help="concat: documents joined and cut. best-fit: whole documents, least padding. none: one a block. [default: concat]",
+    ),
+    click.option(
+        "--tail",
+        type=click.Choice(TAILS),
+        help="The last, shorter block of a shard under concat: pad, keep or drop [default: pad].",
+    ),
+    click.option("--eos", metavar="TOKEN", help="Special token behind each document of a block; concat needs it."),
+    click.option("--pad", metavar="TOKEN", help="Special token that fills blocks up [default: that of --eos]."),
+    click.option("--segment-ids", is_flag=True, help="Add the column segment_ids: 1, 2, ... for the documents of a block."),
+    click.option("--position-ids", is_flag=True, help="Add the column position_ids, which begin anew with each document."),
+    click.option("--shuffle", type=click.IntRange(min=0), metavar="SEED", help="Shuffle documents and blocks within each shard."),
 )
 
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace what the folder holds.")
@@ -115,6 +147,13 @@ def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:
     read = ReadOptions(**{name: options[name] for name in ("text_column", "id_column", "document", "invalid_utf8")})
     most, size = MaxRejects.parse(options["max_rejects"]), split_bytes_of(options["split_mb"])
     return Corpus(inputs, format=options["format"], read=read, limit=options["limit"], split_bytes=size, max_rejects=most)
+
+
+def choose_rows(options: dict[str, Any]) -> RowOptions:
+    """What rows are, from the options of the command line."""
+    from pipeline.shaping import RowOptions
+
+    return RowOptions(**{name: options[name] for name in RowOptions.__dataclass_fields__})
 
 
 def make_run(beam_args: tuple[str, ...], options: dict[str, Any]) -> Execution:

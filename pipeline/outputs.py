@@ -3,49 +3,61 @@
     DIR/part-00000-of-00064.parquet ...     shards
     DIR/tokenizer.json, README.md           a dataset carries its tokenizer, and says how it is loaded
     DIR/rejects/part-00000-of-00064.jsonl   rejected records, where there are any
-    DIR/manifest.json                       written last, by rename: a folder without it is not a dataset
+    DIR/groups/...                          word counts of each split, where they are kept for the next build
+    DIR/manifest.json                       a folder without it is not a dataset
     DIR/_work/RUN/...                       all that a run writes before it is published
+    DIR/_lock.json                          who is writing here
 
-A run touches nothing that is published until all its work is done and the books are closed. Then the old manifest goes, the old
-files that it lists, the new files move to their places, and the new manifest is written.
+A run touches nothing that is published until all its work is done and the books are closed; `pipeline.publishing` says how the
+new content then takes the place of the old one. A run that ends before, however it does, leaves its folder under `_work`. It is
+called by what the run does: the same command finds it and goes on from there, any other takes from it what it can use.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import posixpath
-import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
+from pipeline import publishing
+from pipeline.fingerprints import name_run
+from pipeline.kept import Parts, forget_unfinished, read_json, read_records, read_run, take_over, write_keys
+from pipeline.lock import Lock, hold_folder
 from tokenmill import schemas
-from tokenmill.errors import LockedError, OutputExistsError, UnreadableFileError, UsageError
+from tokenmill.errors import OutputExistsError, UnreadableFileError, UsageError
 from transforms.journal import (
+    Journal,
     delete_files,
     delete_tree,
     is_local,
     list_files,
+    list_folders,
     make_folder,
-    rename_file,
     write_file_atomically,
 )
 
 _PUBLISHED = ("part-*-of-*.parquet", "tokenizer.json", "README.md")
 _OWNER = "written by tokenmill: a run that is not finished; it goes with the next one\n"
+_PUBLISHING = "publishing.json"
+LEDGER = "groups/ledger.json"
 
 
 @dataclass(frozen=True)
 class OutputFolder:
-    """One output folder, on any file system that Beam knows; `run` names what this run writes until it is published."""
+    """One output folder, on any file system that Beam knows.
+
+    `keys` are those of the splits of this run, `kind` is what comes out of one: a `shard`, or a `group` of word counts.
+    """
 
     path: str
-    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    keys: Sequence[str] = ()
+    kind: str = "shard"
 
     def join(self, *names: str) -> str:
         """A path inside the folder."""
@@ -55,6 +67,20 @@ class OutputFolder:
     def working(self, *names: str) -> str:
         """A path inside the run's own part of the folder."""
         return self.join("_work", self.run, *names)
+
+    @property
+    def run(self) -> str:
+        """The name of this run's part of the folder."""
+        return name_run(self.keys)
+
+    @property
+    def parts(self) -> str:
+        """Where this run's parts are written."""
+        return self.shards if self.kind == "shard" else self.groups
+
+    @property
+    def groups(self) -> str:
+        return self.working("groups")
 
     @property
     def shards(self) -> str:
@@ -95,70 +121,96 @@ class OutputFolder:
             raise OutputExistsError(f"{self.join('_work')} is in the way, and not of tokenmill; choose another folder")
 
     @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        """Keep other runs of this machine out of the folder; `LockedError` where one is in it. A killed run holds nothing."""
-        if not is_local(self.path):
-            self._make(self.path)
-            yield
-            return
-        is_new = not os.path.exists(self.path)
-        self._make(self.path)
-        import fcntl  # not on every system; where it is missing there is no local folder to hold
+    def hold(self) -> Iterator[Lock]:
+        """Keep other runs out of the folder; `LockedError` names the one that is in it."""
+        with hold_folder(self.path) as lock:
+            publishing.sweep_versions(self.path)
+            yield lock
 
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            raise LockedError(f"{self.path}: another run is writing here; wait for it, or choose another folder") from None
-        try:
-            yield
-        finally:
-            os.close(handle)
-            if is_new:
-                with contextlib.suppress(OSError):  # it stays where something was written to it
-                    os.rmdir(self.path)
+    def begin(self, published: Parts | None = None) -> int:
+        """Make the run's own part of the folder, with what there is of it already; returns how many splits that are.
 
-    def begin(self) -> None:
-        """Make the run's own part of the folder, and clear away those of runs that never ended."""
-        for path in list_files(self.join("_work"), "publishing-*.json"):
-            delete_files(self.join(name) for name in _read_json(path) or [])
-        delete_tree(self.join("_work"))
-        for folder in (self.shards, self.journal, self.partitions, self.rejects):
+        That is: what the same run did before it was cut short, what other runs have left, and of `published`, if given.
+        """
+        publishing.clear_replacement(self.path, self.join("_work", _PUBLISHING))
+        self._sweep_orphans()
+        for folder in (self.parts, self.shards, self.journal, self.rejects):
             self._make(folder)
+        delete_tree(self.partitions)
+        self._make(self.partitions)
         write_file_atomically(self.join("_work", "OWNER"), _OWNER.encode())
+        write_keys(self.working(), self.keys)
+        forget_unfinished(self._own_parts(), Journal(self.journal))
+        for left in list_folders(self.join("_work")):
+            if posixpath.basename(left) != self.run:
+                if (old := read_run(left, posixpath.basename(self.parts))) is not None:
+                    take_over(old, self._own_parts(), Journal(self.journal))
+                delete_tree(left)
+        if published is not None:
+            take_over(published, self._own_parts(), Journal(self.journal))
+        return len(Journal(self.journal).records())
+
+    def finished(self) -> set[int]:
+        """The splits that need not be done any more."""
+        return set(Journal(self.journal).records())
 
     def abandon(self) -> None:
-        """After a run that publishes nothing: rejects stay for whoever looks for the reason, all else that it wrote goes."""
-        if not list_files(self.rejects, "*"):
+        """After a run that publishes nothing: what it has finished stays for the next one, and so do rejects; else nothing."""
+        if not list_files(self.rejects, "*") and not any(map(self._own_parts().is_whole, self.finished())):
             delete_tree(self.join("_work"))
-            return
-        for folder in (self.shards, self.journal, self.partitions):
-            delete_tree(folder)
 
-    def publish(self, manifest: dict[str, Any], files: dict[str, bytes]) -> None:
-        """Replace what the folder holds by what the run wrote; the manifest comes behind all other files."""
-        moves = {path: posixpath.basename(path) for path in list_files(self.shards, "part-*-of-*.parquet")}
-        moves |= {path: f"rejects/{posixpath.basename(path)}" for path in list_files(self.rejects, "part-*-of-*.jsonl")}
-        replaced = sorted({*self._list_published(), *moves.values(), *files})
-        write_file_atomically(self.join("_work", f"publishing-{self.run}.json"), json.dumps(replaced).encode())
-        delete_files([self.join(schemas.MANIFEST), *(self.join(name) for name in replaced)])
-        if any(name.startswith("rejects/") for name in moves.values()):
-            self._make(self.join("rejects"))
-        for path, name in moves.items():
-            rename_file(path, self.join(name))
-        for name, content in files.items():
-            write_file_atomically(self.join(name), content)
-        write_file_atomically(self.join(schemas.MANIFEST), render_manifest(manifest))
+    def publish(self, manifest: dict[str, Any], files: Mapping[str, bytes]) -> None:
+        """Replace what the folder holds by what the run wrote."""
+        links = {posixpath.basename(path): path for path in list_files(self.shards, "part-*-of-*.parquet")}
+        links |= {f"rejects/{posixpath.basename(path)}": path for path in list_files(self.rejects, "part-*-of-*.jsonl")}
+        if LEDGER in files:
+            links |= {f"groups/{posixpath.basename(path)}": path for path in list_files(self.groups, "group-*-of-*.arrow")}
+        contents = {**files, schemas.MANIFEST: render_manifest(manifest)}
+        published = self._list_published()
+        if is_local(self.path) and self._is_ours(published) and publishing.switch_folder(self.path, links, contents, self.run):
+            return
+        publishing.replace_files(self.path, links, contents, published, self.join("_work", _PUBLISHING))
         delete_tree(self.join("_work"))
+
+    def published_parts(self) -> Parts | None:
+        """The parts of what is published, for a run to take over; None where the folder does not say which splits they are of."""
+        rejects = self.join("rejects")
+        if self.kind == "group":
+            ledger = read_json(self.join(*LEDGER.split("/")))
+            if not isinstance(ledger, dict):
+                return None
+            return Parts(ledger["keys"], dict(enumerate(ledger["records"])), self.join("groups"), rejects)
+        shards = (read_manifest(self.path) or {}).get("shards", [])
+        if not all("key" in shard and "files" in shard for shard in shards):
+            return None
+        return Parts([shard["key"] for shard in shards], dict(enumerate(map(_read_record, shards))), self.path, rejects)
+
+    def _own_parts(self) -> Parts:
+        return Parts(self.keys, read_records(self.journal), self.parts, self.rejects)
 
     def _list_published(self) -> list[str]:
         """Names of the files of the dataset or the word counts that the folder holds, as its manifest lists them."""
         manifest = read_manifest(self.path) or {}
         parts = [posixpath.basename(part["path"]) for part in [*manifest.get("shards", []), *manifest.get("parts", [])]]
-        rejects = [f"rejects/{posixpath.basename(path)}" for path in list_files(self.join("rejects"), "part-*-of-*.jsonl")]
         extras = ["tokenizer.json", "README.md"] if manifest.get("format") == schemas.DATASET_FORMAT else []
-        return [*parts, *extras, *(rejects if manifest else [])]
+        listed = [("rejects", "part-*-of-*.jsonl"), ("groups", "group-*-of-*.arrow"), ("groups", "ledger.json")]
+        more = [f"{folder}/{posixpath.basename(path)}" for folder, name in listed for path in list_files(self.join(folder), name)]
+        return [*parts, *extras, *(more if manifest else [])]
+
+    def _is_ours(self, published: Sequence[str]) -> bool:
+        """Whether a local folder holds nothing else than what it is published to hold, and what runs write there."""
+        ours = {*published, schemas.MANIFEST}
+        folders = ["", *sorted({posixpath.dirname(name) for name in published} - {""})]
+        found = {
+            posixpath.join(folder, posixpath.basename(path)) for folder in folders for path in list_files(self.join(folder), "*")
+        }
+        hidden = list_files(self.path, ".*")
+        return not hidden and found <= ours | set(folders) | {"_work", "_lock.json"}
+
+    def _sweep_orphans(self) -> None:
+        """Delete temporary files of runs that were killed: of this run's own part, and beside what is published."""
+        for folder in (self.path, self.parts, self.shards, self.journal, self.rejects, self.working(), self.join("_work")):
+            delete_files(list_files(folder, "*.tmp-" + "[0-9a-f]" * 32))
 
     def _is_begun(self) -> bool:
         return bool(list_files(self.join("_work"), "OWNER"))
@@ -170,13 +222,17 @@ class OutputFolder:
             raise UsageError(f"{self.path}: cannot be written to ({error}); choose another folder") from None
 
 
-def _read_json(path: str) -> Any:
-    """The content of a JSON file, None where it is none."""
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        try:
-            return json.loads(file.read())
-        except (ValueError, RecursionError):
-            return None
+def _read_record(shard: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a split, as its journal had it, from the shard's entry in the manifest."""
+    accounts = {
+        file["name"]: {**file, "fingerprint": [int(file["fingerprint"][16:], 16), int(file["fingerprint"][:16], 16)]}
+        for file in shard["files"]
+    }
+    for account in accounts.values():
+        del account["name"]
+    kept = {name: value for name, value in shard.items() if name not in ("key", "files")}
+    text_bytes = sum(account["bytes"] for account in accounts.values())
+    return {"split": 0, "files": accounts, "bytes": text_bytes, "failure": None, "tokens": shard["tokens"], "shard": kept}
 
 
 def render_manifest(manifest: dict[str, Any]) -> bytes:
@@ -189,21 +245,27 @@ def read_manifest(folder: str) -> dict[str, Any] | None:
     path = FileSystems.join(folder, schemas.MANIFEST)
     if not FileSystems.exists(path):
         return None
-    manifest = _read_json(path)
+    manifest = read_json(path)
     if not isinstance(manifest, dict):
         raise UnreadableFileError(f"{path}: not a manifest of tokenmill; delete it if nobody needs it, or choose another folder")
     return manifest
 
 
-def write_card(rows: int) -> bytes:
-    """README.md of a dataset: the metadata by which `datasets.load_dataset(DIR)` finds the shards, and a word for people."""
+def write_card(rows: int, block: int | None = None) -> bytes:
+    """README.md of a dataset: the metadata by which `datasets.load_dataset(DIR)` finds the shards, and a word for people.
+
+    `rows` is for the Embedding layer; `block` is the length of packed blocks, None where rows are documents.
+    """
+    what = "one row a document, columns `doc_id` and `input_ids` (int32)"
+    if block is not None:
+        what = f"one row a block of {block} tokens, `input_ids` (int32) and which documents they are of"
     return f"""---
 configs:
 - config_name: default
   data_files: part-*.parquet
 ---
 
-Token ids, written by tokenmill: one row a document, columns `doc_id` and `input_ids` (int32). `manifest.json` says what they were
+Token ids, written by tokenmill: {what}. `manifest.json` says what they were
 made from, `tokenizer.json` is the tokenizer. An Embedding layer for them has {rows} rows.
 
     datasets.load_dataset("parquet", data_files="part-*.parquet")

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.accounting import MaxRejects
+from pipeline.fingerprints import Known, stamp_files
 from pipeline.forked import ForkedWorkers
 from pipeline.inputs import DEFAULT_SPLIT_BYTES, plan_splits, resolve_inputs
+from pipeline.listing import FileState, is_remote, look_at
 from pipeline.progress import Reporter, count_things
 from tokenmill.errors import UnreadableFileError, UsageError
 from transforms.splits import ReadOptions, SourceFile, Split
@@ -56,30 +58,38 @@ class Execution:
 
 @dataclass(frozen=True)
 class Plan:
-    """Files and splits of a corpus. `states` are size and time of change of its local files, as they were when it was made."""
+    """Files and splits of a corpus.
+
+    `states` are those of its local files, by path, as they were when it was made; `stamps` say what each file holds, by name.
+    """
 
     corpus: Corpus
     files: list[SourceFile]
     splits: list[Split]
-    states: dict[str, tuple[int, int]]
+    states: dict[str, FileState]
+    stamps: dict[str, str]
 
 
-def plan_corpus(corpus: Corpus, run: Execution) -> Plan:
-    """Find the files and cut them; raises the errors of `pipeline.inputs`."""
+def plan_corpus(corpus: Corpus, run: Execution, known: Known | None = None) -> Plan:
+    """Find the files and cut them; raises the errors of `pipeline.inputs`.
+
+    Files in a `known` state are not read for their stamp.
+    """
     with run.reporter.stage("plan", len(corpus.inputs), unit="inputs") as stage:
         files = resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
         states = _look_at_files(files)
         splits = plan_splits(files, options=corpus.read, split_bytes=corpus.split_bytes, limit=corpus.limit)
         stage.message(f"{count_things(len(files), 'file')}, {count_things(len(splits), 'split')}")
         stage.update(len(corpus.inputs))
-    used = {part.file.name for split in splits for part in split.ranges} if corpus.limit is not None else None
-    return Plan(corpus, [file for file in files if used is None or file.name in used], splits, states)
+        used = {part.file.name for split in splits for part in split.ranges} if corpus.limit is not None else None
+        files = [file for file in files if used is None or file.name in used]
+        return Plan(corpus, files, splits, states, stamp_files(files, known))
 
 
 def check_unchanged(plan: Plan) -> None:
     """A file that grew, shrank or was replaced while it was read would be published in part, or with wrong row numbers."""
     now = _look_at_files(plan.files)
-    changed = [file.path for file in plan.files if now.get(file.path) != plan.states.get(file.path)]
+    changed = [path for path in (file.path for file in plan.files) if path in now and now[path][:2] != plan.states[path][:2]]
     if changed:
         raise UnreadableFileError(f"{changed[0]}: changed while it was read; nothing is published; run again when it is at rest")
 
@@ -111,15 +121,7 @@ def fork_workers(plan: Plan, run: Execution, warm_up: Callable[[], Any]) -> None
         run.ready.fork(workers * run.jobs, warm_up)
 
 
-def _look_at_files(files: list[SourceFile]) -> dict[str, tuple[int, int]]:
-    """Size and time of change of the files that lie on this machine; (0, 0) for one that has gone."""
-    states = {}
-    for file in files:
-        if file.format == "dataset" or "://" in file.path:
-            continue
-        try:
-            found = os.stat(file.path)
-            states[file.path] = (found.st_size, found.st_mtime_ns)
-        except OSError:
-            states[file.path] = (0, 0)
-    return states
+def _look_at_files(files: list[SourceFile]) -> dict[str, FileState]:
+    """The states of the files that lie on this machine."""
+    paths = [file.path for file in files if file.format != "dataset" and not is_remote(file.path)]
+    return {path: look_at(path) for path in paths}

@@ -6,13 +6,12 @@ import contextlib
 import itertools
 import os
 import posixpath
-import shutil
 import sys
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
@@ -20,9 +19,9 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipeline import accounting, driver
 from pipeline.jobs import report_graph
-from pipeline.outputs import OutputFolder
-from pipeline.planning import Corpus, Execution, Plan, check_unchanged, fork_workers, plan_corpus
-from pipeline.runners import parse_options
+from pipeline.planning import Corpus, Execution, Plan, check_unchanged, choose_workers, fork_workers, plan_corpus
+from pipeline.runners import parse_options, run_pipeline
+from tokenmill import kernels
 from tokenmill.errors import OutputExistsError, UsageError
 from tokenmill.report import as_html, as_json, as_text
 from tokenmill.report.measure import MOST_CHANGES, Change, Measurement
@@ -30,8 +29,10 @@ from tokenmill.report.numbers import SHOWN_TOKENS, Report, make_report
 from tokenmill.schemas import REPORT_SUMS
 from tokenmill.tokenizer import Tokenizer
 from transforms.encode import keep_tokenizer
-from transforms.journal import delete_tree, is_local, write_file_atomically
+from transforms.journal import Journal, delete_tree, is_local, write_file_atomically
 from transforms.report import ReportOptions
+
+Records = Mapping[int, Mapping[str, Any]]
 
 RENDER = {"text": as_text.render, "json": as_json.render, "html": as_html.render}
 
@@ -80,12 +81,12 @@ def carry_out(
     with _hold_working_folder(output, run) as folder:
         options = ReportOptions(
             plan.corpus.read,
-            tuple(folder.working(f"tokenizer-{number}.json") for number in range(len(tokenizers))),
+            tuple(f"{folder}/tokenizer-{number}.json" for number in range(len(tokenizers))),
             planned.by,
-            folder.journal,
-            folder.working("sums.arrow"),
+            journal_folder=f"{folder}/journal",
+            sums_path=f"{folder}/sums.arrow",
         )
-        records = _run_job(tokenizers, options, plan, folder, run)
+        records = _run_job(tokenizers, options, plan, run)
         sums = _read_sums(options.sums_path) if plan.splits else REPORT_SUMS.empty_table()
     rejected = _close_books(plan, records)
     changes = [_first_changes(records, number) for number in range(len(tokenizers))]
@@ -131,33 +132,40 @@ def name_paths(paths: Sequence[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _hold_working_folder(output: str | None, run: Execution) -> Iterator[OutputFolder]:
+def _hold_working_folder(output: str | None, run: Execution) -> Iterator[str]:
     """A folder that goes afterwards: beside the output, where workers elsewhere reach it too, or one of this machine."""
-    if output is None and any(argument.startswith("--runner") for argument in run.beam_args):
-        raise UsageError("workers elsewhere need a folder that this machine reads too; give --output FILE in one")
-    parent, name = os.path.split(output) if output is not None else (tempfile.mkdtemp(prefix="tokenmill-report-"), "")
-    path = os.path.join(parent, f".{name}.working-{uuid.uuid4().hex[:8]}")
+    if output is None:
+        if any(argument.startswith("--runner") for argument in run.beam_args):
+            raise UsageError("workers elsewhere need a folder that this machine reads too; give --output FILE in one")
+        with tempfile.TemporaryDirectory(prefix="tokenmill-report-") as folder:
+            yield folder
+        return
+    parent, name = os.path.split(output)
+    folder = os.path.join(parent, f".{name}.working-{uuid.uuid4().hex[:8]}")
     try:
-        folder = OutputFolder(path)
-        folder.begin()
         yield folder
     finally:
-        delete_tree(path)
-        if output is None:
-            shutil.rmtree(parent, ignore_errors=True)
+        delete_tree(folder)
 
 
-def _run_job(
-    tokenizers: Mapping[str, Tokenizer], options: ReportOptions, plan: Plan, folder: OutputFolder, run: Execution
-) -> driver.Records:
-    with contextlib.ExitStack() as kept:
+def _run_job(tokenizers: Mapping[str, Tokenizer], options: ReportOptions, plan: Plan, run: Execution) -> Records:
+    """Run the graph under the eyes of the reporter; returns the journal's records."""
+    journal = Journal(options.journal_folder)
+    with contextlib.ExitStack() as kept, run.reporter.stage("report", len(plan.splits)) as stage:
         for path, tokenizer in zip(options.tokenizer_paths, tokenizers.values(), strict=True):
             kept.enter_context(keep_tokenizer(path, tokenizer))
             write_file_atomically(path, tokenizer.to_bytes())
-        return driver.run_job("report", report_graph(plan.splits, options), plan, folder, run)
+        if not kernels.are_compiled():
+            stage.message("compiling kernels: the first run after an installation takes about half a minute longer")
+        if plan.splits:
+            ticker, workers = driver.Ticker(journal, stage), choose_workers(plan, run)
+            graph = report_graph(plan.splits, options)
+            run_pipeline(graph, workers=workers, beam_args=run.beam_args, on_tick=ticker.tick, ready=run.ready)
+            ticker.show()
+        return journal.records()
 
 
-def _close_books(plan: Plan, records: driver.Records) -> int:
+def _close_books(plan: Plan, records: Records) -> int:
     """How many records were rejected, of a run that read all that it should."""
     check_unchanged(plan)
     accounting.check_failures(records)
@@ -166,7 +174,7 @@ def _close_books(plan: Plan, records: driver.Records) -> int:
     return totals["rejected"]
 
 
-def _first_changes(records: driver.Records, number: int) -> list[Change]:
+def _first_changes(records: Records, number: int) -> list[Change]:
     """Those of one tokenizer, in corpus order."""
     found = (Change(**change) for _, record in sorted(records.items()) for change in record["changes"][number])
     return list(itertools.islice(found, MOST_CHANGES))

@@ -81,9 +81,23 @@ def describe_writing(manifest: Mapping[str, Any], output: str) -> str:
     ratio = f", {totals['bytes'] / totals['tokens']:.2f} bytes of text a token" if totals["tokens"] else ""
     return (
         f"encoded  {totals['encoded']:,} documents into {totals['tokens']:,} tokens{ratio}\n"
+        f"{describe_packing(manifest)}"
         f"wrote    {count_things(shards, 'shard')}, {size:,} bytes, in {output}\n"
         f"         an Embedding layer for these ids has {rows:,} rows\n"
     )
+
+
+def describe_packing(manifest: Mapping[str, Any]) -> str:
+    """The lines on blocks, for a dataset that has them: how many, how full, and what is not in them."""
+    if "packing" not in manifest:
+        return ""
+    totals, packing = manifest["totals"], manifest["packing"]
+    blocks = f"{count_things(totals['blocks'], 'block')} of {packing['block']:,} tokens ({packing['pack']})"
+    lines = f"packed   {blocks}, {totals['density']:.2%} full: {totals['eos']:,} EOS, {totals['padding']:,} padding\n"
+    if totals["dropped_tokens"] or totals["dropped_documents"]:
+        documents = count_things(totals["dropped_documents"], "document")
+        lines += f"         {totals['dropped_tokens']:,} tokens at the ends of shards dropped, with them {documents} as a whole\n"
+    return lines
 
 
 def describe_dataset(manifest: Mapping[str, Any], output: str) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tokenmill import schemas
+from tokenmill.block_rows import PART_COLUMNS, join_parts, list_parts
 from tokenmill.errors import DataError, TokenmillError, UsageError
 from tokenmill.models import MAX_ID
 from tokenmill.tokenizer import Tokenizer
@@ -99,12 +100,17 @@ def check_dataset(folder: str) -> dict[str, Any]:
 
 
 def read_shard(path: str) -> Iterator[tuple[str, list[int]]]:
-    """`(doc_id, token ids)` of each document of one shard."""
+    """`(doc_id, token ids)` of each document of one shard, of one with packed blocks the documents put together again."""
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems
 
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        for batch in pq.ParquetFile(file).iter_batches(batch_size=1024, columns=schemas.TOKENS.names):
+        shard = pq.ParquetFile(file)
+        if "doc_ids" in shard.schema_arrow.names:
+            blocks = shard.read(columns=list(PART_COLUMNS))
+            yield from ((doc_id, tokens.tolist()) for doc_id, tokens in join_parts(list_parts(blocks)))
+            return
+        for batch in shard.iter_batches(batch_size=1024, columns=schemas.TOKENS.names):
             yield from zip(batch["doc_id"].to_pylist(), batch["input_ids"].to_pylist(), strict=True)
 
 

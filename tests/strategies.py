@@ -159,3 +159,12 @@ def rule_sets(draw: st.DrawFn, *, letters: str = "ab", max_rules: int = 14, max_
             rules.append((left, right))
             tokens += [left + right] * (left + right not in tokens)
     return draw(st.permutations(rules))
+
+
+@st.composite
+def wordpiece_tokens(draw: st.DrawFn, *, letters: str = "abc", max_tokens: int = 20, max_length: int = 6) -> list[str]:
+    """Tokens of a WordPiece vocabulary that no training made: any strings, with the prefix `##` or without, letters missing."""
+    tokens = st.tuples(st.sampled_from(["", "##", "##"]), st.text(letters, min_size=1, max_size=max_length)).map("".join)
+    return draw(st.lists(tokens, max_size=max_tokens, unique=True)) + draw(
+        st.sampled_from([[], [prefix + letter for prefix in ("", "##") for letter in letters]])
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import sysconfig
 import threading
@@ -23,7 +24,7 @@ from tokenmill.errors import UnreadableFileError, UsageError
 from transforms.journal import escape_glob
 from transforms.read import read_split
 from transforms.read_lines import LineCount
-from transforms.splits import Range, ReadOptions
+from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 
 def make_files(folder: Path, *names: str) -> None:
@@ -300,8 +301,31 @@ def test_splits_cover_all_bytes_in_order(tmp_path_factory: pytest.TempPathFactor
     planned = plan_splits(resolve_inputs([str(folder)]), options=ReadOptions(), split_bytes=split_bytes)
     assert [split.size for split in planned] == loads
     assert max(loads, default=0) <= split_bytes
-    firsts = [split[0][2] - split[0][1] for split in splits[1:]]
-    assert all(load + first > split_bytes for load, first in zip(loads, firsts, strict=False))
+    for (load, split), follower in zip(zip(loads, splits, strict=True), splits[1:], strict=False):
+        is_cut = any(sizes[int(name)] != end - start for name, start, end, _ in [*split, follower[0]])
+        first = follower[0][2] - follower[0][1]
+        assert is_cut or 2 * load >= split_bytes or load + first > split_bytes, "only a split that is half full ends early"
+
+
+def test_a_file_that_comes_goes_or_grows_moves_few_splits() -> None:
+    chance = random.Random(3)
+    new = []
+    for _ in range(100):
+        files = {f"{number:04}": chance.randint(1, 400) for number in range(0, 600, 2)}
+        name = chance.choice(list(files))
+        without = {key: size for key, size in files.items() if key != name}
+        before = pack(files)
+        for changed in ({**files, name + "a": 100}, without, {**files, name: chance.randint(1, 400)}):
+            after = pack(changed)
+            assert all(sum(size for _, size in split) <= 2_000 for split in after)
+            new.append(len(set(after) - set(before)))
+    assert len(before) > 30 and sum(new) / len(new) < 3.5 and sorted(new)[-len(new) // 10] < 8
+
+
+def pack(files: dict[str, int]) -> list[tuple[tuple[str, int], ...]]:
+    ranges = [Range(SourceFile(name, name, "text"), 0, size) for name, size in sorted(files.items())]
+    splits = inputs._pack([SizedRange(part, None, part.end) for part in ranges], 2_000)
+    return [tuple((part.file.name, part.end) for part in split.ranges) for split in splits]
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,34 @@ PACKAGES = ("tokenmill", "transforms", "pipeline")
 #: looks up, to `formats`, and only inside functions: a tokenizer knows how to load itself.
 LAYERS = (
     ("kernels",),
-    ("errors", "schemas", "names", "arrow", "reference", "reference_words", "reference_report", "data"),
-    ("alphabets", "models", "normalizers", "scanners", "patterns", "pretokenizers", "tokenizer_files"),
-    ("word_counts", "merge_loop", "encoder"),
+    (
+        "errors",
+        "schemas",
+        "names",
+        "arrow",
+        "reference",
+        "reference_marks",
+        "reference_words",
+        "reference_wordpiece",
+        "reference_packing",
+        "reference_report",
+        "data",
+    ),
+    (
+        "alphabets",
+        "continuations",
+        "word_marks",
+        "models",
+        "wordpiece",
+        "normalizers",
+        "scanners",
+        "patterns",
+        "pretokenizers",
+        "tokenizer_files",
+    ),
+    ("word_counts", "merge_loop", "score_loop", "training_symbols", "encoder", "unmatched", "packing"),
     ("tokenizer",),
-    ("trainers", "formats", "postprocessors", "report", "dataset", "explain"),
+    ("trainers", "formats", "postprocessors", "report", "block_rows", "dataset", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 

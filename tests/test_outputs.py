@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import driver, outputs
+from pipeline import driver, publishing
 from pipeline.outputs import OutputFolder
 from pipeline.planning import Corpus, Execution, Plan, check_unchanged, plan_corpus
 from pipeline.progress import reporter
@@ -44,7 +44,7 @@ def test_a_run_that_fails_leaves_the_old_result(corpus: Corpus, tmp_path: Path, 
 def test_a_second_run_into_a_folder_is_told_so(corpus: Corpus, tmp_path: Path) -> None:
     output = tmp_path / "counts"
     with OutputFolder(str(output)).hold():
-        with pytest.raises(errors.LockedError, match="another run is writing here"):
+        with pytest.raises(errors.LockedError, match=r"another run is writing here: process \d+ on \S+ since 20.*; wait for it"):
             driver.count_corpus(corpus, "gpt2", str(output), RUN)
         code = "import sys; from pipeline.cli import main; main(['count', sys.argv[1], '--output', sys.argv[2], '--quiet'])"
         words = [sys.executable, "-c", code, corpus.inputs[0], str(output)]
@@ -69,21 +69,35 @@ def test_what_another_run_publishes_while_this_one_plans_is_kept(
     assert json.loads((output / "manifest.json").read_text())["totals"]["documents"] == 3
 
 
-def test_publishing_that_was_cut_short_is_cleared_away(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    output = tmp_path / "counts"
-    driver.count_corpus(corpus, "gpt2", str(output), RUN)
-    expected = hash_folder(output)
+@pytest.mark.parametrize("switched", [True, False])
+def test_publishing_that_was_cut_short_is_done_again(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, switched: bool
+) -> None:
+    output, notes = tmp_path / "counts", tmp_path / "counts" / "notes.txt"
+    driver.count_corpus(Corpus(corpus.inputs, limit=3), "gpt2", str(output), RUN)
+    if not switched:  # a folder that holds something of others is not replaced as a whole
+        notes.write_text("mine")
+    before, place = hash_folder(output), "_exchange" if switched else "link_file"
 
-    def stop(manifest: dict) -> bytes:
+    def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(outputs, "render_manifest", stop)
+    monkeypatch.setattr(publishing, place, stop)
     with pytest.raises(KeyboardInterrupt):
         driver.count_corpus(corpus, "gpt2", str(output), RUN, overwrite=True)
-    assert not (output / "manifest.json").exists() and (output / "part-00000-of-00001.parquet").exists()
+    if switched:
+        assert hash_folder(output, "*.*") == before, "readers see the old version until the new one is there"
+    else:
+        assert not (output / "manifest.json").exists()
     monkeypatch.undo()
-    driver.count_corpus(corpus, "gpt2", str(output), RUN)
-    assert hash_folder(output) == expected
+    monkeypatch.setattr("transforms.count.read_split", None)  # counted is counted
+    driver.count_corpus(corpus, "gpt2", str(output), RUN, overwrite=True)
+    monkeypatch.undo()
+    after = hash_folder(output)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert after.pop("notes.txt", None) == before.pop("notes.txt", None)
+    driver.count_corpus(corpus, "gpt2", str(tmp_path / "fresh"), RUN)
+    assert after == hash_folder(tmp_path / "fresh")
 
 
 def test_a_foreign_working_folder_is_in_the_way(corpus: Corpus, tmp_path: Path) -> None:

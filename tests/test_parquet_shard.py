@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tokenmill import schemas
 from tokenmill.kernels.byte_arrays import put_lengths_first
 from transforms import parquet_columns, thrift
-from transforms.parquet_columns import TokenColumn
-from transforms.parquet_shard import TokenFile
+from transforms.parquet_shard import ArrowFile, TokenFile, open_file
 
 METADATA = {"tokenmill.version": "1", "tokenmill.source": "é"}
 Rows = list[tuple[str, list[int]]]
@@ -24,16 +23,16 @@ Rows = list[tuple[str, list[int]]]
 def write_file(groups: list[Rows], *, parts: int = 1) -> bytes:
     """A file of these row groups, the rows of each given in so many parts."""
     output = io.BytesIO()
-    file = TokenFile(output, METADATA)
+    file = TokenFile(output, schemas.TOKENS, METADATA)
     for rows in groups:
-        column = TokenColumn()
-        for edges in np.array_split(np.arange(len(rows)), parts):
-            lists = [rows[place][1] for place in edges.tolist()]
-            values = np.array([token for tokens in lists for token in tokens], np.int32)
-            column.add(values, np.array([len(tokens) for tokens in lists], np.int64))
-        file.write_row_group(pa.array([name for name, _ in rows], pa.string()), column)
+        tables = [table_of([rows[edges[0] : edges[-1] + 1]]) for edges in cut_evenly(len(rows), parts)]
+        file.write_row_group({name: [table[name].combine_chunks() for table in tables] for name in schemas.TOKENS.names})
     file.close()
     return output.getvalue()
+
+
+def cut_evenly(rows: int, parts: int) -> list[np.ndarray]:
+    return [edges for edges in np.array_split(np.arange(rows), parts) if edges.size]
 
 
 def table_of(groups: list[Rows]) -> pa.Table:
@@ -114,6 +113,47 @@ def test_the_footer_says_what_arrows_says() -> None:
     statistics = ours.row_group(0).column(0).statistics
     assert (statistics.min, statistics.max, statistics.null_count) == ("a", "é", 0)
     assert statistics == theirs.row_group(0).column(0).statistics
+
+
+@pytest.mark.parametrize("rows", [1, 3, 5000])
+def test_masks_beside_ids(rows: int) -> None:
+    """Lists of small numbers come back as int8, whatever array they were given in, and Arrow writes the same schema."""
+    schema = schemas.TOKENS.append(pa.field("attention_mask", schemas.TOKEN_MASK))
+    lists = [[place % 2, 1, -128, 127][: place % 5] for place in range(rows)]
+    columns = {
+        "doc_id": [pa.array([f"d{place}" for place in range(rows)])],
+        "input_ids": [pa.array(lists, pa.large_list(pa.int32()))],
+        "attention_mask": [pa.array([[0], *lists, [1]], pa.large_list(pa.int8())).slice(1, rows)],
+    }
+    ours, theirs = io.BytesIO(), io.BytesIO()
+    file = open_file(ours, schema, METADATA)
+    assert isinstance(file, TokenFile)
+    file.write_row_group(columns)
+    file.close()
+    table = pq.read_table(ours)
+    table.validate(full=True)
+    assert table.schema.equals(schema)
+    assert table.schema.metadata == schema.with_metadata(METADATA).metadata
+    assert table["input_ids"].to_pylist() == table["attention_mask"].to_pylist() == lists
+    pq.write_table(table, theirs)
+    assert pq.ParquetFile(ours).metadata.schema.equals(pq.ParquetFile(theirs).metadata.schema)
+
+
+def test_other_columns_go_through_arrow() -> None:
+    schema = pa.schema([*schemas.TOKENS, pa.field("score", pa.float64()), pa.field("names", pa.list_(pa.string()))])
+    output = io.BytesIO()
+    file = open_file(output, schema, METADATA)
+    assert isinstance(file, ArrowFile)
+    rows = {"doc_id": ["a", "b"], "input_ids": [[1, 2], []], "score": [0.5, None], "names": [["x"], []]}
+    lists = pa.array(rows["input_ids"], pa.large_list(pa.int32()))
+    for _ in range(2):
+        file.write_row_group({name: [lists if name == "input_ids" else pa.array(values)] for name, values in rows.items()})
+    file.close()
+    found = pq.ParquetFile(output)
+    assert found.num_row_groups == 2 and found.metadata.row_group(0).column(1).compression == "ZSTD"
+    assert found.schema_arrow.equals(schema)
+    assert found.schema_arrow.metadata == schema.with_metadata(METADATA).metadata
+    assert found.read().slice(2).to_pydict() == rows
 
 
 def test_long_ids_have_no_extremes() -> None:

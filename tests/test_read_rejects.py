@@ -162,7 +162,7 @@ def test_a_fault_of_ours_leaves_no_rejects(tmp_path: Path, tokenizer: Tokenizer,
 
 
 def count_options(folder: Path) -> CountOptions:
-    names = ("journal", "partitions", "rejects")
+    names = ("journal", "partitions", "rejects", "groups")
     return CountOptions(ReadOptions(), PreTokenizer("gpt2"), *(str(folder / "out" / name) for name in names))
 
 

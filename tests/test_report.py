@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from tests.by_hand import estimate, make_tokenizer
 from tests.strategies import ascii_texts, nasty_texts
+from tests.training import count_texts, train
+from tests.wordpieces import tokenizer_of
 from tokenmill import reference_report
 from tokenmill.data import load_class_table
 from tokenmill.errors import UsageError
 from tokenmill.formats import tiktoken
-from tokenmill.kernels.measure import PADDING, find_differences, measure_documents
+from tokenmill.kernels.measure import BEGINS, ENDS, LEFT_OUT, PADDING, find_differences, measure_documents
 from tokenmill.models import BpeModel
 from tokenmill.report.measure import Measurement
 from tokenmill.report.numbers import Lengths, Report, TextNumbers, TokenNumbers, make_report, measure_texts
@@ -68,22 +70,28 @@ def test_characters_and_words_as_the_reference_counts_them(documents: list[str])
     assert measure(documents) == [reference_report.measure_document(document) for document in documents]
 
 
+#: Tokens of all roles in decoding, by id.
+PIECES = [(b"", 0), (b"a", 0), (b"ab", BEGINS), (b"abc", ENDS), (b"a" * 8, 0), (b"a" * 9, BEGINS | ENDS), (b"<s>", LEFT_OUT)]
+
+
 @EXAMPLES
-@given(st.lists(st.tuples(st.lists(st.sampled_from([b"", b"a", b"ab", b"abc", b"a" * 8, b"a" * 9]), max_size=6), st.data())))
-def test_differences_as_the_reference_finds_them(cases: list[tuple[list[bytes], st.DataObject]]) -> None:
-    spellings = [b"", b"a", b"ab", b"abc", b"a" * 8, b"a" * 9]
-    spelled_ends = np.cumsum([0, *map(len, spellings)], dtype=np.int64)
-    texts = []
-    for parts, data in cases:
-        joined = b"".join(parts)
-        texts.append(data.draw(st.sampled_from([joined, joined[:-1], joined + b"a", joined[:2] + b"c" + joined[3:]])))
-    ids = np.array([spellings.index(part) for parts, _ in cases for part in parts], np.int32)
-    offsets = np.cumsum([0, *(len(parts) for parts, _ in cases)], dtype=np.int64)
+@given(st.lists(st.tuples(st.lists(st.integers(0, 6), max_size=6), st.integers(0, 4)), max_size=6), st.booleans())
+def test_differences_as_the_reference_finds_them(cases: list[tuple[list[int], int]], spaced: bool) -> None:
+    decoded = [
+        reference_report.join_words([(PIECES[number][0], PIECES[number][1]) for number in ids if number != 6], spaced=spaced)
+        for ids, _ in cases
+    ]
+    damage = (lambda text: text, lambda text: text[:-1], lambda text: text + b"a", lambda text: text.replace(b"c", b" "))
+    texts = [(*damage, lambda text: text.replace(b" ", b""))[kind](text) for text, (_, kind) in zip(decoded, cases, strict=True)]
+    ids = np.array([number for numbers, _ in cases for number in numbers], np.int32)
+    offsets = np.cumsum([0, *(len(numbers) for numbers, _ in cases)], dtype=np.int64)
+    spelled = np.frombuffer(b"".join(data for data, role in PIECES if role != LEFT_OUT) + bytes(PADDING), np.uint8)
+    spelled_ends = np.cumsum([0, *(len(data) if role != LEFT_OUT else 0 for data, role in PIECES)], dtype=np.int64)
+    roles = np.array([role for _, role in PIECES], np.uint8)
     differences = np.empty(len(cases), np.int64)
     text, ends = np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(text) for text in texts], dtype=np.int64)
-    spelled = np.frombuffer(b"".join(spellings) + bytes(PADDING), np.uint8)
-    find_differences(ids, offsets, spelled, spelled_ends, text, ends, differences)
-    expected = [reference_report.find_difference(parts, text) for (parts, _), text in zip(cases, texts, strict=True)]
+    find_differences(ids, offsets, spelled, spelled_ends, roles, spaced, text, ends, differences)
+    expected = [reference_report.find_difference(back, text) for back, text in zip(decoded, texts, strict=True)]
     assert differences.tolist() == expected
 
 
@@ -260,3 +268,37 @@ def test_a_measurement_begins_anew() -> None:
     assert measurement.table().num_rows == 0 and measurement.tokens == 0
     measurement.add(["the"])
     assert measurement.table().equals(first) and measurement.tokens == 2
+
+
+# --- WordPiece, and BPE whose tokens show where words begin or end ------------------------------------------------------------
+
+
+def test_a_wordpiece_model_by_hand() -> None:
+    tokenizer = tokenizer_of(["[UNK]", "un", "##able", "##s", "a.", "##5", "##!", "##a!", "dog"], pretokenizer="bert")
+    (one,) = measure_texts({"t": tokenizer}, ["unables dog", " unable  dogs", "cat"]).tokenizers
+    assert (one.numbers.tokens, one.numbers.unknown, one.numbers.changed, one.not_encoded) == (9, 1, 2, 0)
+    assert [dataclasses.astuple(change)[:2] for change in one.changes] == [("text 1", 0), ("text 2", 0)]
+    found = {token.token: token.gives for token in find_unreachable(tokenizer)}
+    assert found == {"a.": ("[UNK]", "[UNK]"), "##!": ("[UNK]",), "##a!": ("[UNK]", "[UNK]")}
+
+
+@EXAMPLES
+@given(st.lists(st.text("abc ", max_size=12), min_size=1, max_size=4), st.sampled_from(["suffix", "prefix", "wordpiece"]))
+def test_decoded_words_with_spaces_between_them(texts: list[str], kind: str) -> None:
+    marks = {"suffix": {"end_of_word_suffix": "</w>"}, "prefix": {"continuation_prefix": "##"}}.get(kind)
+    tokenizer = (
+        tokenizer_of(["[UNK]", "a", "b", "ab", "##a", "##b", "##ba"], pretokenizer="whitespace-punct")
+        if marks is None
+        else train(
+            count_texts(["ab aab ba b", "aba"], "whitespace-punct"),
+            model="char-bpe",
+            pretokenizer="whitespace-punct",
+            merges=4,
+            unk_token="[UNK]",
+            **marks,
+        )
+    )
+    (one,) = measure_texts({"t": tokenizer}, texts).tokenizers
+    decoded = [tokenizer.decode(tokenizer.encode(text), skip_special_tokens=True) for text in texts]
+    assert one.numbers.changed == sum(back != text for back, text in zip(decoded, texts, strict=True))
+    assert find_unreachable(tokenizer) == []

@@ -124,12 +124,24 @@ def test_row_groups_depend_on_the_documents_alone(tmp_path: Path, monkeypatch: p
         with ShardWriter(str(tmp_path / f"{size}.parquet"), {}) as writer:
             for start in range(0, len(lists), size):
                 encoded = pa.array(lists[start : start + size], pa.large_list(pa.int32()))
-                writer.write(pa.array(ids[start : start + size]), pa.LargeListArray.from_arrays(encoded.offsets, encoded.values))
+                writer.write({"doc_id": pa.array(ids[start : start + size]), "input_ids": encoded})
         hashes.add(writer.describe()["sha256"])
         file = pq.ParquetFile(tmp_path / f"{size}.parquet")
         assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [2, 3, 2, 1]
         assert file.read()["input_ids"].to_pylist() == lists
     assert len(hashes) == 1
+
+
+def test_rows_of_a_fixed_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks: rows that are no documents, cut into row groups by their tokens as well."""
+    monkeypatch.setattr(write, "ROW_GROUP_TOKENS", 5)
+    schema = pa.schema([pa.field("input_ids", pa.list_(pa.int32(), 2))])
+    with ShardWriter(str(tmp_path / "blocks.parquet"), {}, schema) as writer:
+        writer.write({"input_ids": pa.array([[1, 2], [3, 4], [5, 6], [7, 8]], schema.field(0).type)})
+    assert (writer.documents, writer.tokens) == (4, 8)
+    file = pq.ParquetFile(tmp_path / "blocks.parquet")
+    assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [3, 1]
+    assert file.read()["input_ids"].to_pylist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
 
 
 def test_writer_that_fails_leaves_no_file(tmp_path: Path) -> None:
@@ -163,7 +175,7 @@ def test_rejects_are_counted_and_kept(tmp_path: Path, batch_bytes: int) -> None:
 def test_too_many_rejects_publish_nothing(tmp_path: Path) -> None:
     with pytest.raises(errors.TooManyRejectsError, match=r"3 of 5 records were rejected, --max-rejects allows 2") as caught:
         encode_with_rejects(tmp_path, MaxRejects.parse("2"))
-    left = {path.name: path for path in (tmp_path / "tokens").rglob("part-*")}
+    left = {path.name: path for path in (tmp_path / "tokens").rglob("part-*.jsonl")}
     assert left.keys() == {"part-00000-of-00001.jsonl"} and str(left["part-00000-of-00001.jsonl"].parent) in str(caught.value)
     assert list((tmp_path / "tokens").rglob("manifest.json")) == []
 

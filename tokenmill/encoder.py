@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 
 from tokenmill.arrow import text_buffers, wrap_lists
 from tokenmill.kernels import bpe, tables
+from tokenmill.kernels.wordpiece import TOO_LONG, UNKNOWN
 from tokenmill.models import BpeModel, TokenWords
 from tokenmill.pretokenizers import Block, PreTokenizer
+from tokenmill.wordpiece import WordPieceModel
 
 #: Words that the cache has room for at first (2 MiB) and at most (32 MiB): a small table stays in the processor's cache.
 FIRST_WORDS, CACHE_WORDS = 1 << 15, 3 << 18
@@ -16,13 +20,27 @@ CACHE_ARENA_BYTES = 32 << 20
 CACHE_IDS = 1 << 22
 
 
+class Encoded(NamedTuple):
+    """A batch as ids, and what was lost of it.
+
+    `unknown`: bool[d], which texts hold something without an id (-1, or -2 for a word with too many characters).
+    `unknown_words` and `long_words`: for how many words a WordPiece model has put an unk token, the long ones being those over
+    its limit.
+    """
+
+    ids: pa.LargeListArray
+    unknown: np.ndarray
+    unknown_words: int = 0
+    long_words: int = 0
+
+
 class Encoder:
     """Encodes batches of texts with one model and one pre-tokenizer. Not for two threads at once."""
 
-    def __init__(self, model: BpeModel, pretokenizer: PreTokenizer) -> None:
+    def __init__(self, model: BpeModel | WordPieceModel, pretokenizer: PreTokenizer) -> None:
         self._tables = model.tables
         self._scanner = pretokenizer.scanner()
-        self._whole = model.unmerged if model.ignore_merges else TokenWords.of({})
+        self._whole = model.unmerged if isinstance(model, BpeModel) and model.ignore_merges else TokenWords.of({})
         words, arena_bytes = self._whole.ids.size, tables.arena_bytes_of(self._whole.ends)
         self._cache = bpe.EncodeCache(
             table=tables.allocate_table(CACHE_WORDS + words, CACHE_ARENA_BYTES + arena_bytes, first_words=FIRST_WORDS + words),
@@ -32,14 +50,19 @@ class Encoder:
             found=np.empty(bpe.SHORT_SYMBOLS, np.int64),
         )
         self._remember_whole_words()
-        self._can_fail = self._tables.byte_ids.size == 0 and self._tables.unknown == bpe.UNKNOWN
+        takes_words = isinstance(model, WordPieceModel) and not model.takes_any_bytes
+        can_lack = isinstance(model, BpeModel) and model.can_lack_characters
+        self._can_fail = takes_words or can_lack
+        self._unk_of_words = model.vocab[model.unk_token] if takes_words and model.unk_token is not None else None
+        # A word has a byte at least: with a symbol behind the last, ids are twice as many as bytes at most.
+        self._ids_per_byte = 2 if isinstance(model, BpeModel) and model.marks.has_ending else 1
 
-    def encode(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
-        """Ids of a large_string or large_binary array, and bool[d]: which texts hold a character without an id (-1)."""
+    def encode(self, texts: pa.Array) -> Encoded:
+        """Ids of a large_string or large_binary array."""
         text, doc_ends = text_buffers(texts)
         self._forget_when_full()
         # One id a byte, and what the kernel writes in vain. What no id is written to costs address space alone.
-        ids = np.empty(text.size + bpe.IDS_IN_VAIN, np.int32)
+        ids = np.empty(self._ids_per_byte * text.size + bpe.IDS_IN_VAIN, np.int32)
         offsets = np.zeros(doc_ends.size + 1, np.int64)
         used, document = 0, 1
         for block in self._scanner.blocks(text, doc_ends):
@@ -48,14 +71,19 @@ class Encoder:
             used = bpe.encode_block(self._tables, self._cache, *block, ids, used, offsets[document : document + ended])
             document += ended
         ids = ids[:used]
-        return wrap_lists(ids, offsets), self._find_unknown(ids, offsets)
+        settled = self._settle_unknown(ids, offsets)
+        return Encoded(wrap_lists(ids, offsets), *settled)
 
-    def _find_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    def _settle_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, int, int]:
+        """Put the unk token of a WordPiece model where a word has no ids, or find the texts without one."""
         found = np.zeros(offsets.size - 1, bool)
-        if self._can_fail:
-            places = np.flatnonzero(ids == bpe.UNKNOWN)
+        places = np.flatnonzero(ids < 0) if self._can_fail else np.empty(0, np.int64)
+        if self._unk_of_words is None:
             found[np.searchsorted(offsets, places, side="right") - 1] = True
-        return found
+            return found, 0, 0
+        unknown, long = (int(np.count_nonzero(ids[places] == kind)) for kind in (UNKNOWN, TOO_LONG))
+        ids[places] = self._unk_of_words
+        return found, unknown, long
 
     def _grow_for(self, block: Block) -> None:
         """Room for every word of a block, if all were new, as far as the bound allows."""

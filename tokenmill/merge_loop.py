@@ -16,6 +16,7 @@ from tokenmill.kernels import merge as kernel
 from tokenmill.kernels import merge_index as index
 from tokenmill.kernels import merge_state as layout
 from tokenmill.kernels.merge_state import MergeState
+from tokenmill.score_loop import ScoredMerging, count_symbols
 
 RULES_PER_CALL = 256
 #: There is room for twice as many pairs at first, or for one pair for so many cells: memory that is not used costs nothing.
@@ -68,12 +69,19 @@ def learn_merges(
     ties: str = "smallest",
     min_count: int = 1,
     forbidden: Sequence[Sequence[int]] = (),
+    lengths: np.ndarray | None = None,
+    most_length: int | None = None,
     on_merges: OnMerges | None = None,
+    score: str = "frequency",
 ) -> MergeRules:
     """Learn BPE merge rules (Sennrich, Haddow and Birch, 2016), equal to `reference.train_bpe`.
 
+    With `score="likelihood"` those of WordPiece (Schuster and Nakajima, 2012), equal to `reference_wordpiece.train_wordpiece`.
+
     Stops at `merges` rules, or when no pair of at least `min_count` is left. `forbidden` are symbol sequences (special tokens,
-    two symbols or more) that no rule may make. Raises `DataError` for more than 2^31 / 3 symbols and words.
+    two symbols or more) that no rule may make. `lengths`: int32[alphabet], the length of each base symbol, 1 if it is not given;
+    no rule makes a token longer than `most_length`, and the next best pair is taken. Raises `DataError` for more than 2^31 / 3
+    symbols and words.
     """
     if words.symbols.size + words.starts.size > MOST_CELLS:
         raise DataError(
@@ -83,9 +91,14 @@ def learn_merges(
     possible = min(merges, int(words.symbols.size))
     state = _index_pairs(_append_words(words, forbidden), len(forbidden), alphabet + possible)
     state.counters[layout.TOKENS] = alphabet
+    state.lengths[:alphabet] = 1 if lengths is None else lengths
+    state.counters[layout.MOST_LENGTH] = most_length or 0
     state.counters[layout.MIN_COUNT] = max(1, min_count)
     state.counters[layout.FIRST_SEEN] = ties == "first-seen"
-    rules = _run_loop(state, possible, on_merges)
+    scoring = None
+    if score == "likelihood":
+        scoring = ScoredMerging(state, count_symbols(words.symbols, words.starts, words.counts, alphabet + possible))
+    rules = _run_loop(state, possible, on_merges, scoring)
     return MergeRules(rules[:, :2].astype(np.int32), rules[:, 2].copy(), alphabet, exhausted=len(rules) < merges)
 
 
@@ -125,6 +138,7 @@ def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
         positions=np.empty(3 * len(cells) + layout.AHEAD, np.int32),
         mates=np.full((tokens, 2), layout.NONE, np.int32),
         events=np.empty((2 * int(pairs[:used, layout.LENGTH].max(initial=0)), 2), np.int32),
+        lengths=np.empty(tokens, np.int32),
         forbidden=words.starts[first_forbidden:-1] + np.arange(first_forbidden, words.counts.size) + 1,
         merges=np.empty((RULES_PER_CALL, 3), np.int64),
         counters=np.zeros(layout.COUNTERS, np.int64),
@@ -136,12 +150,13 @@ def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
     return state
 
 
-def _run_loop(state: MergeState, merges: int, on_merges: OnMerges | None) -> np.ndarray:
+def _run_loop(state: MergeState, merges: int, on_merges: OnMerges | None, scoring: ScoredMerging | None) -> np.ndarray:
     """All rules as int64[m, 3]: left, right, count."""
     batches = [np.empty((0, 3), np.int64)]
     made, status = 0, kernel.PAUSED
     while made < merges and status != kernel.EXHAUSTED:
-        status, done = kernel.merge_pairs(state, min(RULES_PER_CALL, merges - made))
+        merge_pairs = kernel.merge_pairs if scoring is None else scoring.merge_pairs
+        status, done = merge_pairs(state, min(RULES_PER_CALL, merges - made))
         made += done
         if done:
             batches.append(state.merges[:done].copy())

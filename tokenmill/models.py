@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from tokenmill.alphabets import Alphabet, ByteAlphabet, CharacterAlphabet
+from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet, bytes_of_tokens
+from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.kernels import bpe, bpe_merge
+from tokenmill.kernels import base_symbols, bpe, bpe_merge
 from tokenmill.kernels.tables import power_of_two
+from tokenmill.word_marks import Alphabet, MarkedAlphabet, WordMarks
 
 MODELS = ("byte-bpe", "char-bpe")
 MAX_ID = 2**31 - 2
 
+_MARKINGS = {"plain": base_symbols.PLAIN, "later": base_symbols.LATER, "last": base_symbols.LAST}
 
-def alphabet_of(model: str, *, marks_spaces: bool) -> Alphabet:
-    """The alphabet of a model by name; `marks_spaces` matters to character models alone."""
-    if model == "byte-bpe":
-        return ByteAlphabet()
-    if model == "char-bpe":
-        return CharacterAlphabet(marks_spaces)
-    raise UsageError(f"model {model!r} is not known; choose one of {', '.join(MODELS)}")
+
+def alphabet_of(model: str, *, marks_spaces: bool, marks: WordMarks | None = None, byte_fallback: bool = False) -> Alphabet:
+    """The alphabet of a model by name; `marks_spaces` and `byte_fallback` matter to character models alone."""
+    if model not in MODELS:
+        raise UsageError(f"model {model!r} is not known; choose one of {', '.join(MODELS)}")
+    if model == "byte-bpe" and byte_fallback:
+        raise UsageError("byte fallback is for characters without an id; a byte-bpe model has none")
+    if byte_fallback and marks is not None and marks.marking != "plain":
+        raise UsageError("byte fallback does not go together with marks on symbols")
+    base = ByteAlphabet() if model == "byte-bpe" else CharacterAlphabet(marks_spaces, byte_fallback)
+    return base if marks is None or not marks.text else MarkedAlphabet(base, marks)
 
 
 @dataclass(frozen=True)
@@ -44,36 +51,32 @@ class TokenWords:
 
 
 @dataclass(frozen=True)
-class BpeModel:
-    """A BPE model: `vocab` maps tokens in their visible form to ids, `merge_rules` are pairs of tokens in order of rank.
+class Model:
+    """What every model is: `vocab` maps tokens in their visible form to ids, `merge_rules` are pairs of tokens in order of rank.
 
-    `special_tokens` are in `vocab`; they never come out of text and no rule makes them. With `ignore_merges` a word that is a
-    token is that token, whatever the rules make of it. Construction checks that ids are unique, fit into int32, and that every
-    rule has its tokens; errors are `TokenizerFileError` and name the entry.
+    `special_tokens` are in `vocab`; they never come out of text and no rule makes them. Construction checks that ids are unique,
+    fit into int32, and that every rule has its tokens; errors are `TokenizerFileError` and name the entry.
     """
 
     name: str
-    alphabet: Alphabet
+    alphabet: Alphabet | ContinuationAlphabet
     vocab: dict[str, int]
     merge_rules: tuple[tuple[str, str], ...]
     special_tokens: tuple[str, ...] = ()
     unk_token: str | None = None
-    ignore_merges: bool = False
 
     def __post_init__(self) -> None:
         check_ids(self.vocab)
         self._check_specials()
         ordinary = self.vocab.keys() - set(self.special_tokens)
         self.alphabet.check_tokens(ordinary)
-        if self.ignore_merges and not self.takes_any_bytes:
-            raise TokenizerFileError(f"ignore_merges: a {self.name} model cannot do that, only byte-bpe")
         for place, (left, right) in enumerate(self.merge_rules):
-            if left not in ordinary or right not in ordinary or left + right not in ordinary:
+            if left not in ordinary or right not in ordinary or self.alphabet.join(left, right) not in ordinary:
                 raise TokenizerFileError(f"merge_rules[{place}]: {self._describe_missing(left, right)}")
 
     def _describe_missing(self, left: str, right: str) -> str:
         """Which token of a rule is none, or is a special one."""
-        for token in (left, right, left + right):
+        for token in (left, right, self.alphabet.join(left, right)):
             if token not in self.vocab:
                 return f"({left!r}, {right!r}) needs the token {token!r}, which vocab lacks"
             if token in self.special_tokens:
@@ -97,7 +100,7 @@ class BpeModel:
     @property
     def takes_any_bytes(self) -> bool:
         """Whether texts need not be UTF-8."""
-        return isinstance(self.alphabet, ByteAlphabet)
+        return self.alphabet.takes_any_bytes
 
     @cached_property
     def embedding_rows(self) -> int:
@@ -105,20 +108,101 @@ class BpeModel:
         return max(self.vocab.values(), default=-1) + 1
 
     @cached_property
+    def spellings(self) -> dict[int, bytes]:
+        """The bytes of each id; a special token stands for its own text."""
+        specials = frozenset(self.special_tokens)
+        return {
+            token_id: token.encode("utf-8") if token in specials else self.alphabet.spell(token)
+            for token, token_id in self.vocab.items()
+        }
+
+    def spell(self, ids: Iterable[int], *, between_words: bytes = b"") -> bytes:
+        """The bytes that token ids stand for. Raises `UsageError` for an id outside the vocabulary.
+
+        `between_words`: what was dropped there, for models whose tokens tell where words begin.
+        """
+        try:
+            return b"".join(self._spell_words(ids, between_words))
+        except KeyError as error:
+            last = self.embedding_rows - 1
+            raise UsageError(f"id {error.args[0]} is not in the vocabulary (ids 0 to {last})") from None
+
+    @property
+    def word_starts(self) -> frozenset[int]:
+        """The ids of tokens that tell that a word begins with them."""
+        return frozenset()
+
+    @property
+    def word_ends(self) -> frozenset[int]:
+        """The ids of tokens that tell that a word ends with them."""
+        return frozenset()
+
+    def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
+        return (self.spellings[token_id] for token_id in ids)
+
+
+@dataclass(frozen=True)
+class BpeModel(Model):
+    """A BPE model. With `ignore_merges` a word that is a token is that token, whatever the rules make of it.
+
+    With `fuse_unk` unknown characters side by side in a word are one unk token.
+    """
+
+    alphabet: Alphabet
+    ignore_merges: bool = False
+    fuse_unk: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ignore_merges and (not self.takes_any_bytes or self.marks.text):
+            raise TokenizerFileError(f"ignore_merges: a {self.name} model cannot do that, only byte-bpe without marks")
+        if self.marks.text or self.alphabet.byte_fallback:
+            for place, (left, right) in enumerate(self.merge_rules):
+                self._check_rule(f"merge_rules[{place}]", left, right)
+
+    def _check_rule(self, place: str, left: str, right: str) -> None:
+        wrong = self.alphabet.check_rule(left, right) if isinstance(self.alphabet, MarkedAlphabet) else None
+        if self.alphabet.byte_fallback and {left, right, self.alphabet.join(left, right)} & bytes_of_tokens().keys():
+            wrong = f"({left!r}, {right!r}) holds a byte token, which spells unknown characters alone"
+        if wrong:
+            raise TokenizerFileError(f"{place}: {wrong}")
+
+    @property
+    def can_lack_characters(self) -> bool:
+        """Whether a text can hold what has no id, not even that of the unk token."""
+        return not (self.takes_any_bytes or self.alphabet.byte_fallback or self.unk_token is not None)
+
+    @property
+    def marks(self) -> WordMarks:
+        """How tokens tell where words begin or end; empty marks where they do not."""
+        return self.alphabet.marks if isinstance(self.alphabet, MarkedAlphabet) else WordMarks()
+
+    @cached_property
     def tables(self) -> bpe.BpeTables:
         """The model as arrays for the kernels."""
-        specials = frozenset(self.special_tokens)
-        ordinary = {token: token_id for token, token_id in self.vocab.items() if token not in specials}
+        ordinary = {token: self.vocab[token] for token in self._ordinary()}
         byte_ids, character_ids = self.alphabet.lookup_tables(ordinary)
-        unknown = bpe.UNKNOWN if self.unk_token is None else self.vocab[self.unk_token]
-        rules = self._build_rules()
-        return bpe.BpeTables(byte_ids, character_ids, rules, bpe_merge.list_byte_rules(rules, byte_ids), np.int64(unknown))
+        unknown = base_symbols.UNKNOWN if self.unk_token is None else self.vocab[self.unk_token]
+        rules, forms = self._build_rules(), self._build_forms()
+        plain = forms.marking == base_symbols.PLAIN and forms.ending == base_symbols.UNKNOWN
+        byte_rules = bpe_merge.list_byte_rules(rules, byte_ids if plain else byte_ids[:0])
+        return bpe.BpeTables(byte_ids, character_ids, rules, byte_rules, np.int64(unknown), forms)
+
+    def _build_forms(self) -> base_symbols.WordForms:
+        ending = self.alphabet.ending(self.vocab) if isinstance(self.alphabet, MarkedAlphabet) else None
+        byte_ids = [self.vocab[token] for token in bytes_of_tokens()] if self.alphabet.byte_fallback else []
+        return base_symbols.WordForms(
+            marking=np.int64(_MARKINGS[self.marks.marking]),
+            ending=np.int64(base_symbols.UNKNOWN if ending is None else ending),
+            fallback=np.array(byte_ids, np.int32),
+            fuses_unknown=np.bool_(self.fuse_unk),
+        )
 
     def _build_rules(self) -> np.ndarray:
         ids = self.vocab
         lefts = np.array([ids[left] for left, _ in self.merge_rules], np.int32)
         rights = np.array([ids[right] for _, right in self.merge_rules], np.int32)
-        products = np.array([ids[left + right] for left, right in self.merge_rules], np.int32)
+        products = np.array([ids[self.alphabet.join(left, right)] for left, right in self.merge_rules], np.int32)
         rules = np.full((power_of_two(2 * lefts.size + 1), 2), bpe_merge.EMPTY, np.int64)
         bpe_merge.add_rules(rules, lefts, rights, products)
         return rules
@@ -132,22 +216,30 @@ class BpeModel:
         bpe.find_unmerged(self.tables, words.text, words.ends, words.ids, found)
         return TokenWords.of({self.spellings[token_id]: token_id for token_id in words.ids[found].tolist()})
 
-    @cached_property
-    def spellings(self) -> dict[int, bytes]:
-        """The bytes of each id; a special token stands for its own text."""
-        specials = frozenset(self.special_tokens)
-        return {
-            token_id: token.encode("utf-8") if token in specials else self.alphabet.spell(token)
-            for token, token_id in self.vocab.items()
-        }
+    def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
+        """With marks, `between_words` stands behind what ends a word, or in front of what begins one; not at the ends."""
+        if not self.marks.text or not between_words:
+            yield from super()._spell_words(ids, between_words)
+            return
+        waiting = False
+        for place, token_id in enumerate(ids):
+            if waiting or (place and token_id in self.word_starts):
+                yield between_words
+            waiting = token_id in self.word_ends
+            yield self.spellings[token_id]
 
-    def spell(self, ids: Iterable[int]) -> bytes:
-        """The bytes that token ids stand for. Raises `UsageError` for an id outside the vocabulary."""
-        try:
-            return b"".join(self.spellings[token_id] for token_id in ids)
-        except KeyError as error:
-            last = self.embedding_rows - 1
-            raise UsageError(f"id {error.args[0]} is not in the vocabulary (ids 0 to {last})") from None
+    @cached_property
+    def word_ends(self) -> frozenset[int]:
+        """The ids of tokens that end a word, by their suffix."""
+        return frozenset(self.vocab[token] for token in self._ordinary() if self.marks.suffix and self.marks.holds(token))
+
+    @cached_property
+    def word_starts(self) -> frozenset[int]:
+        """The ids of tokens that begin a word, by the prefix that they lack."""
+        return frozenset(self.vocab[token] for token in self._ordinary() if self.marks.prefix and not self.marks.holds(token))
+
+    def _ordinary(self) -> set[str]:
+        return self.vocab.keys() - set(self.special_tokens)
 
 
 def check_ids(vocab: dict[str, int]) -> None:

@@ -16,3 +16,16 @@ DIGIT_GROUPS: tuple[int, ...] = get_args(DigitGroup)
 
 #: What `tokenmill convert --to` takes, and `Tokenizer.to_format`.
 TOKENIZER_FORMATS = ("native", "huggingface", "tiktoken", "gpt2", "two-key")
+
+#: Options of BPE training that say what symbols and tokens may be, as `TrainingOptions` and configurations call them.
+BPE_OPTION_NAMES = ("max_token_length", "limit_alphabet", "end_of_word_suffix", "continuation_prefix", "byte_fallback")
+PackName = Literal["concat", "best-fit", "none"]
+#: What `encode --pack` takes; `packing.py` says what each does.
+PACKS: tuple[str, ...] = get_args(PackName)
+
+TailName = Literal["pad", "keep", "drop"]
+#: What `encode --tail` takes.
+TAILS: tuple[str, ...] = get_args(TailName)
+
+#: The longest block that `encode --block` takes.
+MOST_BLOCK = 1 << 20

@@ -34,6 +34,13 @@ WORD_COUNTS = pa.schema(
 #: A token shard. One row per document, empty documents too; ids are int32, what an Embedding layer takes as they are.
 TOKENS = pa.schema([pa.field("doc_id", pa.string()), pa.field("input_ids", pa.list_(pa.int32()))])
 
+#: What options add to a token shard: lists as long as `input_ids`. Masks and types are small numbers, and int8.
+TOKEN_MASK = pa.list_(pa.int8())
+
+#: What options add to packed blocks, a number for each token: 1 for tokens and 0 for padding; the part of the block that a token
+#: belongs to, from 1 on, 0 for padding; the place of a token in its part, 0 for padding.
+BLOCK_COLUMNS = {"attention_mask": pa.int8(), "segment_ids": pa.int32(), "position_ids": pa.int32()}
+
 #: The numbers of a report, all of them sums; `tokenmill/report/sums.py` shows rows.
 REPORT_SUMS = pa.schema(
     [("tokenizer", pa.int32()), ("sum", pa.string()), ("group", pa.string()), ("key", pa.int64()), ("value", pa.int64())]
@@ -51,6 +58,33 @@ def shard_name(index: int, shards: int) -> str:
     return f"part-{index:05d}-of-{shards:05d}.parquet"
 
 
+def group_name(index: int, groups: int) -> str:
+    """Name of the word counts of one split: `group_name(0, 64)` is `group-00000-of-00064.arrow`."""
+    return f"group-{index:05d}-of-{groups:05d}.arrow"
+
+
 def reject_name(index: int, shards: int) -> str:
     """Name of the file of a split's rejects: `reject_name(0, 64)` is `part-00000-of-00064.jsonl`."""
     return f"part-{index:05d}-of-{shards:05d}.jsonl"
+
+
+def block_schema(block: int, *, ragged: bool, columns: tuple[str, ...] = ()) -> pa.Schema:
+    """A shard of packed blocks: a row for each block of `block` tokens, lists of any length where the last one may be shorter.
+
+    Of each document that has a part in the block: its id, where the part begins in the block (`doc_offsets`) and in the document
+    (`doc_starts`), and how many of the document's own tokens it has (`doc_lengths`: EOS and padding do not count). `columns` adds
+    those of `BLOCK_COLUMNS`.
+    """
+
+    def row_of(kind: pa.DataType) -> pa.DataType:
+        item = pa.field("item", kind, nullable=False)
+        return pa.list_(item) if ragged else pa.list_(item, block)
+
+    parts = [("doc_ids", pa.string()), ("doc_offsets", pa.int32()), ("doc_starts", pa.int64()), ("doc_lengths", pa.int32())]
+    return pa.schema(
+        [
+            pa.field("input_ids", row_of(pa.int32()), nullable=False),
+            *(pa.field(name, row_of(kind), nullable=False) for name, kind in BLOCK_COLUMNS.items() if name in columns),
+            *(pa.field(name, pa.list_(pa.field("item", kind, nullable=False)), nullable=False) for name, kind in parts),
+        ]
+    )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tokenmill.alphabets import CODE_POINTS
 from tokenmill.arrow import large_strings, wrap_binary
-from tokenmill.encoder import Encoder
+from tokenmill.encoder import Encoded, Encoder
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer_files import read_file, read_folder
+from tokenmill.unmatched import describe_lost_word
+from tokenmill.wordpiece import WordPieceModel
 
 
 class Tokenizer:
@@ -38,7 +41,7 @@ class Tokenizer:
 
     def __init__(
         self,
-        model: BpeModel,
+        model: BpeModel | WordPieceModel,
         *,
         pretokenizer: PreTokenizer,
         normalizer: Normalizer | None = None,
@@ -181,6 +184,11 @@ class Tokenizer:
 
     def encode_known(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
         """As `encode_batch`, never raising for a character: also gives bool[d], which texts hold one without an id (-1)."""
+        encoded = self.encode_counted(texts)
+        return encoded.ids, encoded.unknown
+
+    def encode_counted(self, texts: pa.Array) -> Encoded:
+        """As `encode_known`; also says for how many words an unk token stands."""
         if texts.type not in (pa.large_string(), pa.large_binary()):
             texts = large_strings(texts)
         with self._lock:
@@ -198,17 +206,24 @@ class Tokenizer:
     def describe_unknown(self, text: str | bytes, place: str) -> str:
         """Which character of a text the alphabet lacks, where, and what to do about it."""
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        character_ids = self.model.tables.character_ids
+        if isinstance(self.model, WordPieceModel):
+            return describe_lost_word(self.model, self.pretokenizer, text, place)
+        forms = self.model.tables.character_ids.reshape(-1, CODE_POINTS)
+        for ids, where in ((forms.max(axis=0), ""), (forms.min(axis=0), " where it stands")):
+            for position, character in self._kept_characters(text):
+                if ids[ord(character)] < 0:
+                    found = f"{place}, character {position}: {character!r} (U+{ord(character):04X})"
+                    return f"{found} is not in the alphabet{where}; train with --unk or byte-bpe"
+        return f"{place}: a character is not in the alphabet; train with --unk or byte-bpe"
+
+    def _kept_characters(self, text: str) -> Iterator[tuple[int, str]]:
+        """The characters that reach the model, with their places; whitespace that marks a word is a space."""
         for position, character in enumerate(text):
             if not self.pretokenizer.lossless and character.isspace():
                 if self.pretokenizer.drops_spaces or position + 1 == len(text) or text[position + 1].isspace():
                     continue  # dropped with the text's other whitespace
                 character = " "
-            if character_ids[ord(character)] < 0:
-                code_point = f"U+{ord(character):04X}"
-                where = f"{place}, character {position}: {character!r} ({code_point})"
-                return f"{where} is not in the alphabet; train with --unk or byte-bpe"
-        return f"{place}: a character is not in the alphabet; train with --unk or byte-bpe"
+            yield position, character
 
     # --- decoding
 
@@ -221,7 +236,7 @@ class Tokenizer:
         if skip_special_tokens:
             special = {self.model.vocab[token] for token in self.special_tokens}
             ids = [token_id for token_id in ids if token_id not in special]
-        return self.model.spell(ids)
+        return self.model.spell(ids, between_words=b" " if self.pretokenizer.drops_spaces else b"")
 
 
 def _check_utf_8(data: bytes) -> None:

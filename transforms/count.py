@@ -21,6 +21,7 @@ from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.word_counts import Partition, WordCounter, combine_counts
 from transforms.accounts import SplitAccount
 from transforms.coders import ArrowTableCoder
+from transforms.groups import GroupWriter, read_group
 from transforms.journal import Journal, write_file_atomically
 from transforms.memory import keep_freed_memory
 from transforms.read import read_split
@@ -33,13 +34,14 @@ PENDING_ROWS = 1 << 18
 
 @dataclass(frozen=True)
 class CountOptions:
-    """What a count job needs: how to read, how to cut words, and where its journal, partitions and rejects go."""
+    """What a count job needs: how to read, how to cut words, and where journal, partitions, rejects and groups go."""
 
     read: ReadOptions
     pretokenizer: PreTokenizer
-    journal_folder: str
-    partitions_folder: str
-    rejects_folder: str
+    journal_folder: str = ""
+    partitions_folder: str = ""
+    rejects_folder: str = ""
+    groups_folder: str = ""
 
 
 class CountWords(beam.PTransform):
@@ -84,20 +86,38 @@ def warm_up_counting(pretokenizer: PreTokenizer) -> None:
 def count_split(split: Split, counter: WordCounter, options: CountOptions, splits: int) -> Iterator[Partition]:
     """Read and count one split; gives `(partition, table)`, and enters the split into the journal when all is given.
 
-    Data that cannot be read becomes a failure in the journal: the driver ends the run with all of them at once.
+    What is given is also written to a file; a split that is in the journal already is given from its file. Data that cannot be
+    read becomes a failure in the journal: the driver ends the run with all of them at once.
     """
+    name = schemas.group_name(split.index, splits)
+    path = FileSystems.join(options.groups_folder, name)
+    if Journal(options.journal_folder).has(split.index):
+        yield from read_group(path, split.index)
+        return
     account = SplitAccount(split, made_ids=options.read.id_column is None)
+    with (
+        GroupWriter(path, split.index) as group,
+        RejectWriter(FileSystems.join(options.rejects_folder, schemas.reject_name(split.index, splits))) as rejects,
+    ):
+        for partition, table in _count_documents(split, counter, options, account, rejects):
+            group.write(partition, table)
+            yield partition, table
+    record = account.record(words=counter.words, group={"path": name, **group.describe()})
+    Journal(options.journal_folder).finish(split.index, record)
+
+
+def _count_documents(
+    split: Split, counter: WordCounter, options: CountOptions, account: SplitAccount, rejects: RejectWriter
+) -> Iterator[Partition]:
     counter.begin_split(split.index)
-    with RejectWriter(FileSystems.join(options.rejects_folder, schemas.reject_name(split.index, splits))) as rejects:
-        try:
-            for batch in read_split(split, options.read):
-                account.add_batch(batch)
-                rejects.write(batch.rejects)
-                yield from counter.count(batch.documents["text"])
-        except DataError as error:
-            account.fail(error)
+    try:
+        for batch in read_split(split, options.read):
+            account.add_batch(batch)
+            rejects.write(batch.rejects)
+            yield from counter.count(batch.documents["text"])
+    except DataError as error:
+        account.fail(error)
     yield from counter.drain()
-    Journal(options.journal_folder).finish(split.index, account.record(words=counter.words))
 
 
 class CombineCounts(beam.CombineFn):

@@ -9,6 +9,7 @@ What the driver needs to know of a shard is its record in the journal.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import heapq
 import json
 from collections.abc import Iterator
@@ -25,28 +26,39 @@ from apache_beam.io.filesystems import FileSystems
 from tokenmill import schemas
 from tokenmill.errors import DataError
 from tokenmill.formats import recognition
+from tokenmill.packing import Packing
 from tokenmill.tokenizer import Tokenizer
 from transforms.accounts import SplitAccount
 from transforms.journal import Journal
 from transforms.memory import keep_freed_memory
+from transforms.pack import BlockWriter
 from transforms.read import DocumentBatch, read_split
 from transforms.rejects import RejectWriter
+from transforms.shuffle import ShuffledWriter
 from transforms.splits import Range, ReadOptions, Reject, Split
 from transforms.write import ShardWriter
+
+#: What documents are written to: a shard of documents, of shuffled documents, or of blocks.
+DocumentWriter = ShardWriter | ShuffledWriter | BlockWriter
 
 _KEPT: dict[str, Tokenizer] = {}
 
 
 @dataclass(frozen=True)
 class EncodeOptions:
-    """What an encode job needs: how to read, the tokenizer's file, and where shards, journal and rejects go."""
+    """What an encode job needs: how to read, the tokenizer's file, and where shards, journal and rejects go.
+
+    `packing` writes blocks instead of documents, `shuffle` is the seed of an order of both.
+    """
 
     read: ReadOptions
     tokenizer_path: str
     tokenizer_sha256: str
-    shards_folder: str
-    journal_folder: str
-    rejects_folder: str
+    shards_folder: str = ""
+    journal_folder: str = ""
+    rejects_folder: str = ""
+    packing: Packing | None = None
+    shuffle: int | None = None
 
 
 class EncodeDocuments(beam.PTransform):
@@ -107,7 +119,8 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
     shard: dict[str, Any] = {"path": name, "source": [describe_range(part) for part in split.ranges]}
     with RejectWriter(FileSystems.join(options.rejects_folder, schemas.reject_name(split.index, splits))) as rejects:
         try:
-            with ShardWriter(FileSystems.join(options.shards_folder, name), describe_shard(tokenizer, options, shard)) as writer:
+            path = FileSystems.join(options.shards_folder, name)
+            with open_writer(path, describe_shard(tokenizer, options, shard), options, split) as writer:
                 for batch in read_split(split, options.read):
                     account.add_batch(batch)
                     rejects.write(encode_documents(batch, tokenizer, writer, account))
@@ -119,7 +132,24 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
     return record
 
 
-def encode_documents(batch: DocumentBatch, tokenizer: Tokenizer, writer: ShardWriter, account: SplitAccount) -> Iterator[Reject]:
+def open_writer(path: str, metadata: dict[str, str], options: EncodeOptions, split: Split) -> DocumentWriter:
+    """What the documents of a split are written with."""
+    seed = None if options.shuffle is None else (options.shuffle, number_split(split))
+    if options.packing is not None:
+        return BlockWriter(path, metadata, options.packing, seed)
+    shard = ShardWriter(path, metadata)
+    return shard if seed is None else ShuffledWriter(shard, seed)
+
+
+def number_split(split: Split) -> int:
+    """A number of 64 bits that tells splits apart: made of what they are, not of their place, which new files may change."""
+    ranges = json.dumps([describe_range(part) for part in split.ranges], sort_keys=True)
+    return int.from_bytes(hashlib.sha256(ranges.encode()).digest()[:8], "little")
+
+
+def encode_documents(
+    batch: DocumentBatch, tokenizer: Tokenizer, writer: DocumentWriter, account: SplitAccount
+) -> Iterator[Reject]:
     """Encode a batch into the shard; documents with a character that has no id are rejects.
 
     Gives all rejects of the batch in the order of their rows, the reader's too.
@@ -131,7 +161,7 @@ def encode_documents(batch: DocumentBatch, tokenizer: Tokenizer, writer: ShardWr
         known = pa.array(~unknown)
         ids, encoded = ids.filter(known), encoded.filter(known)
         account.reject(batch.file, len(places))
-    writer.write(ids, encoded)
+    writer.write({"doc_id": ids, "input_ids": encoded})
     return heapq.merge(batch.rejects, (describe_unknown(batch, place, tokenizer) for place in places), key=attrgetter("row"))
 
 
@@ -149,7 +179,9 @@ def describe_range(part: Range) -> dict[str, Any]:
 
 def describe_shard(tokenizer: Tokenizer, options: EncodeOptions, shard: dict[str, Any]) -> dict[str, str]:
     """The footer of a shard: what made it, and what an Embedding layer must know."""
+    packed = {} if options.packing is None else {"tokenmill.packing": json.dumps(options.packing.describe(), ensure_ascii=False)}
     return {
+        **packed,
         "tokenmill.version": str(schemas.DATASET_VERSION),
         "tokenmill.tokenizer_sha256": options.tokenizer_sha256,
         "tokenmill.vocab_size": str(len(tokenizer)),

@@ -57,7 +57,7 @@ class Journal:
     def finish(self, index: int, record: Mapping[str, Any]) -> None:
         """Record that split `index` is done: `finish(7, {"split": 7, ...})` writes `split-00007.json`, sorted keys, ASCII."""
         text = json.dumps(record, sort_keys=True, separators=(",", ":"))
-        write_file_atomically(FileSystems.join(self.folder, f"split-{index:05d}.json"), text.encode("ascii") + b"\n")
+        write_file_atomically(self._path(index), text.encode("ascii") + b"\n")
 
     def records(self) -> dict[int, dict[str, Any]]:
         """All records by split, in the order of splits. Reads only files that it has not read before.
@@ -69,6 +69,19 @@ class Journal:
             if match and int(match[1]) not in self._read:
                 self._read[int(match[1])] = _read_record(path)
         return {index: self._read[index] for index in sorted(self._read)}
+
+    def has(self, index: int) -> bool:
+        """Whether split `index` is recorded."""
+        return index in self._read or file_exists(self._path(index))
+
+    def forget(self, index: int) -> None:
+        """Take a record back: its split is to be done again."""
+        self._read.pop(index, None)
+        delete_files([self._path(index)])
+
+    def _path(self, index: int) -> str:
+        path: str = FileSystems.join(self.folder, f"split-{index:05d}.json")
+        return path
 
     def finished(self) -> Totals:
         """Totals over the splits recorded so far: one listing and the new records, so it can be asked twice a second."""
@@ -120,12 +133,53 @@ def rename_file(source: str, target: str) -> None:
         FileSystems.rename([source], [target])
 
 
+def link_file(source: str, target: str) -> None:
+    """Give a file, which nobody changes any more, a second name; where the file system has no links, a copy.
+
+    A file that has the name already is replaced. The folder of `target` must be there.
+    """
+    if is_local(source) and is_local(target):
+        temporary = f"{target}.tmp-{uuid.uuid4().hex}"
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+        os.replace(temporary, target)
+        return
+    delete_files([target])
+    FileSystems.copy([source], [target])
+
+
+def file_exists(path: str) -> bool:
+    """Whether there is a file of that name."""
+    return os.path.exists(path) if is_local(path) else bool(FileSystems.exists(path))
+
+
+def measure_file(path: str) -> int:
+    """Size of a file in bytes, -1 where there is none."""
+    if is_local(path):
+        return os.path.getsize(path) if os.path.isfile(path) else -1
+    found = FileSystems.match([escape_glob(path)])[0].metadata_list
+    return int(found[0].size_in_bytes) if found else -1
+
+
 def list_files(folder: str, pattern: str) -> list[str]:
     """Paths of the files in `folder` whose names match, sorted; none where there is no folder. `folder` is taken literally."""
     if is_local(folder):
         return sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
     found = FileSystems.match([FileSystems.join(escape_glob(folder), pattern)])[0].metadata_list
     return sorted(metadata.path for metadata in found)
+
+
+def list_folders(folder: str) -> list[str]:
+    """Paths of the folders in `folder`, sorted; on an object store those that have files in them."""
+    if is_local(folder):
+        found = sorted(glob.glob(os.path.join(glob.escape(folder), "*")))
+        return [path for path in found if os.path.isdir(path)]
+    names = {
+        path.removeprefix(folder).strip("/").split("/")[0] for path in list_files(folder, "**") if "/" in path[len(folder) + 1 :]
+    }
+    return [FileSystems.join(folder, name) for name in sorted(names)]
 
 
 def escape_glob(path: str) -> str:

@@ -1,8 +1,8 @@
-"""The two columns of a token shard as Parquet column chunks: pages of levels and values, compressed.
+"""Columns of a token shard as Parquet column chunks: pages of levels and values, compressed.
 
-Only what shards need: `doc_id` as strings, `input_ids` as lists of int32, PLAIN, zstd, data pages of version 1, as Arrow's
-`ParquetWriter` makes them. That one walks over the levels of every token; here rows are known, and with them runs of levels: the
-writing takes little more than the compression alone, and half as long as Arrow's.
+Only what shards need: strings such as `doc_id`, lists of int32 or int8 such as `input_ids` and masks, PLAIN, zstd, data
+pages of version 1, as Arrow's `ParquetWriter` makes them. That one walks over the levels of every token; here rows are known, and
+with them runs of levels: the writing takes little more than the compression alone, and half as long as Arrow's.
 
     levels of [7 8 9] [] [5]:   repetition 0 1 1  0  0,   definition 3 3 3  1  3
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,7 +26,7 @@ from transforms.thrift import TRUE, Value, array, binary, i32, i64, struct, vari
 
 #: Level 3 saves 7 % of the size and costs 20 % more time.
 COMPRESSION_LEVEL = 1
-#: How many values, empty lists included, a page of token ids holds, and how many at most: its size in bytes has to be an int32.
+#: How many values, empty lists included, a page of lists holds, and how many at most: its size in bytes has to be an int32.
 PAGE_VALUES = 1 << 18
 MOST_PAGE_VALUES = 1 << 28
 #: How many bytes of strings a page of document ids begins within.
@@ -108,26 +109,22 @@ def _describe_strings(ids: pa.StringArray) -> Value:
     return struct({3: i64(0), 5: binary(most), 6: binary(least), 7: TRUE, 8: TRUE})
 
 
-class TokenColumn:
-    """Collects the token ids of a row group, and writes them. Arrays are held as they are given, and copied once, into pages."""
+def write_lists(arrays: Sequence[pa.Array], name: str) -> ColumnChunk:
+    """A column of lists of int32 or int8 (`list` or `large_list`), none of them null, given in one array or more."""
+    lengths = np.concatenate([np.diff(array.offsets.to_numpy()) for array in arrays]).astype(np.int64, copy=False)
+    return _ListValues([array.flatten().to_numpy() for array in arrays]).write(lengths, name)
 
-    def __init__(self) -> None:
-        self._parts: list[npt.NDArray[np.int32]] = []
-        self._starts: list[int] = []
-        self._lengths: list[Ints] = []
-        self.tokens = 0
 
-    def add(self, values: npt.NDArray[np.int32], lengths: Ints) -> None:
-        """Add rows: their token ids end to end, and how many each has."""
-        self._parts.append(values)
-        self._starts.append(self.tokens)
-        self._lengths.append(lengths)
-        self.tokens += values.size
+class _ListValues:
+    """The values of a column of lists, end to end. Arrays stay as they are, and are copied once, into pages."""
 
-    def write(self, name: str) -> ColumnChunk:
-        """The column chunk of all rows."""
+    def __init__(self, parts: list[npt.NDArray[np.integer]]) -> None:
+        self._parts = parts
+        self._starts = np.cumsum([0, *(part.size for part in parts[:-1])]).tolist()
+
+    def write(self, lengths: Ints, name: str) -> ColumnChunk:
+        """The column chunk of rows that are so long."""
         chunk = ColumnChunk((name, "list", "element"), _INT32)
-        lengths = np.concatenate(self._lengths)
         ends = np.cumsum(np.maximum(lengths, 1))
         edges = _cut_pages(ends)
         most = max(last - first for first, last in edges)
@@ -145,7 +142,7 @@ class TokenColumn:
         return chunk
 
     def _copy(self, start: int, target: npt.NDArray[np.int32]) -> None:
-        """Token ids from number `start` on, as many as fit."""
+        """Values from number `start` on, as many as fit. Parquet has no smaller integers than 32 bits."""
         place, filled = bisect.bisect_right(self._starts, start) - 1, 0
         while filled < target.size:
             part = self._parts[place][start - self._starts[place] :][: target.size - filled]

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 Value = tuple[int, bytes]
 
-_I16, _I32, _I64, _BINARY, _ARRAY, _STRUCT = 4, 5, 6, 8, 9, 12
+_I8, _I16, _I32, _I64, _BINARY, _ARRAY, _STRUCT = 3, 4, 5, 6, 8, 9, 12
 _SHORT = 15
 #: As a field of a struct.
 TRUE: Value = (1, b"")
@@ -31,6 +31,10 @@ def varint(number: int) -> bytes:
 
 def _zigzag(number: int) -> bytes:
     return varint(number << 1 if number >= 0 else ~number << 1 | 1)
+
+
+def i8(number: int) -> Value:
+    return _I8, number.to_bytes(1, "little", signed=True)
 
 
 def i16(number: int) -> Value:

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import io
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 
 import numpy as np
@@ -18,10 +18,10 @@ import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from tokenmill import schemas
 from tokenmill.errors import DataError, OutputError
 from transforms.journal import delete_files, rename_file
-from transforms.parquet_columns import TokenColumn
-from transforms.parquet_shard import TokenFile
+from transforms.parquet_shard import open_file
 
 ROW_GROUP_TOKENS = 1 << 20
 ROW_GROUP_DOCUMENTS = 1 << 20
@@ -89,14 +89,20 @@ class OutputFile(io.RawIOBase):
 
 
 class ShardWriter:
-    """Writes a token shard (`schemas.TOKENS`). A context manager; an exception leaves no file."""
+    """Writes a token shard: rows of `schema`, which has the lists `input_ids` (and `doc_id`, unless rows are no documents).
 
-    def __init__(self, path: str, metadata: dict[str, str]) -> None:
+    Columns are given by name, as arrays that can be cast to the types of the schema. A context manager; an exception leaves no
+    file. `documents` are the rows written, `tokens` the ids in them. A row group closes at `row_group_tokens`.
+    """
+
+    def __init__(
+        self, path: str, metadata: dict[str, str], schema: pa.Schema = schemas.TOKENS, *, row_group_tokens: int | None = None
+    ) -> None:
+        self._row_group_tokens = row_group_tokens or ROW_GROUP_TOKENS
         self._output = OutputFile(path)
-        self._file = TokenFile(self._output, metadata)
-        self._ids: list[pa.StringArray] = []
-        self._column = TokenColumn()
-        self._rows = 0
+        self._schema = schema
+        self._file = open_file(self._output, schema, metadata)
+        self._begin_row_group()
         self.documents = 0
         self.tokens = 0
 
@@ -105,21 +111,26 @@ class ShardWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is not None:
-            self._output.discard()
+            self._abandon()
             return
-        with self._output:
-            self._write_row_group()
-            self._file.close()
+        try:
+            with self._output:
+                self._write_row_group()
+                self._file.close()
+        except BaseException:
+            self._file.abandon()
+            raise
 
-    def write(self, ids: pa.StringArray, encoded: pa.LargeListArray) -> None:
-        """Add documents: their ids, and their token ids."""
-        offsets = encoded.offsets.to_numpy()
-        start = 0
-        while start < len(encoded):
-            full = np.searchsorted(offsets, offsets[start] + ROW_GROUP_TOKENS - self._column.tokens, side="left")
-            full = min(int(full), start + ROW_GROUP_DOCUMENTS - self._rows)
-            stop = min(full, len(encoded))
-            self._add_rows(ids.slice(start, stop - start), encoded, offsets[start : stop + 1])
+    def write(self, columns: Mapping[str, pa.Array]) -> None:
+        """Add rows: an array for each column of the schema, by name, all of one length, lists without nulls."""
+        offsets = _list_offsets(columns["input_ids"])
+        start, rows = 0, offsets.size - 1
+        while start < rows:
+            full = np.searchsorted(offsets, offsets[start] + self._row_group_tokens - self._group_tokens, side="left")
+            full = min(int(full), start + ROW_GROUP_DOCUMENTS - self._group_rows)
+            stop = min(full, rows)
+            self._check_lengths(columns, np.diff(offsets[start : stop + 1]), start)
+            self._add_rows(columns, start, stop, int(offsets[stop] - offsets[start]))
             if stop == full:
                 self._write_row_group()
             start = stop
@@ -128,19 +139,36 @@ class ShardWriter:
         """What the manifest says of the finished shard."""
         return {"documents": self.documents, "tokens": self.tokens, "bytes": self._output.size, "sha256": self._output.sha256}
 
-    def _add_rows(self, ids: pa.StringArray, encoded: pa.LargeListArray, offsets: np.ndarray) -> None:
-        lengths = np.diff(offsets)
+    def _abandon(self) -> None:
+        self._file.abandon()
+        self._output.discard()
+
+    def _check_lengths(self, columns: Mapping[str, pa.Array], lengths: np.ndarray, start: int) -> None:
         if (longest := int(lengths.max())) > MOST_TOKENS:
-            doc_id = ids[int(lengths.argmax())]
-            raise DataError(f"document {doc_id} has {longest} tokens; a list in a shard holds {MOST_TOKENS}")
-        values = encoded.values.slice(offsets[0], offsets[-1] - offsets[0])
-        self._ids.append(ids)
-        self._column.add(values.to_numpy(), lengths)
-        self._rows += len(ids)
-        self.documents += len(ids)
-        self.tokens += len(values)
+            name = columns["doc_id"][start + int(lengths.argmax())] if "doc_id" in columns else start + int(lengths.argmax())
+            raise DataError(f"document {name} has {longest} tokens; a list in a shard holds {MOST_TOKENS}")
+
+    def _add_rows(self, columns: Mapping[str, pa.Array], start: int, stop: int, tokens: int) -> None:
+        for name, parts in self._parts.items():
+            parts.append(columns[name].slice(start, stop - start))
+        self._group_rows += stop - start
+        self._group_tokens += tokens
+        self.documents += stop - start
+        self.tokens += tokens
 
     def _write_row_group(self) -> None:
-        if self._rows:
-            self._file.write_row_group(pa.concat_arrays(self._ids), self._column)
-        self._ids, self._column, self._rows = [], TokenColumn(), 0
+        if self._group_rows:
+            self._file.write_row_group(self._parts)
+        self._begin_row_group()
+
+    def _begin_row_group(self) -> None:
+        self._parts: dict[str, list[pa.Array]] = {name: [] for name in self._schema.names}
+        self._group_rows = self._group_tokens = 0
+
+
+def _list_offsets(lists: pa.Array) -> np.ndarray:
+    """int64[d + 1]: where each list begins and ends, of lists of any kind."""
+    if pa.types.is_fixed_size_list(lists.type):
+        return np.arange(len(lists) + 1, dtype=np.int64) * lists.type.list_size
+    offsets: np.ndarray = lists.offsets.to_numpy()
+    return offsets

@@ -14,6 +14,7 @@ from tokenmill.data import load_class_table
 from tokenmill.errors import UsageError
 from tokenmill.explain.symbols import check_length, check_text, split_word
 from tokenmill.kernels import scan_classes
+from tokenmill.models import BpeModel
 from tokenmill.patterns import compile_pattern, split_by_pattern
 from tokenmill.reference import Pair
 
@@ -104,6 +105,9 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
     """
     if tokenizer.model.name not in EXPLAINED_MODELS:
         raise UsageError(f"model {tokenizer.model.name!r} cannot be explained; {' and '.join(EXPLAINED_MODELS)} can")
+    model = tokenizer.model
+    if isinstance(model, BpeModel) and (model.marks.text or model.alphabet.byte_fallback or model.fuse_unk):
+        raise UsageError("explain shows no marks on words, no byte fallback and no joined unknown characters; use tokenize")
     check_text(text)
     check_length(len(text), "the text has", "give a part of it")
     ranks = {rule: rank for rank, rule in enumerate(tokenizer.merge_rules)}
@@ -174,7 +178,12 @@ def _explain_word(tokenizer: Tokenizer, ranks: Mapping[Pair, int], text: str, wo
     symbols = split_word(word, tokenizer.model.name, tokenizer.pretokenizer.marks_spaces)
     merges = tuple(apply_merges(symbols, ranks))
     last, whole = merges[-1].symbols if merges else tuple(symbols), "".join(symbols)
-    if tokenizer.model.ignore_merges and last != (whole,) and is_known(tokenizer, whole):
+    if (
+        isinstance(tokenizer.model, BpeModel)
+        and tokenizer.model.ignore_merges
+        and last != (whole,)
+        and is_known(tokenizer, whole)
+    ):
         merges, last = (), (whole,)
     found = [_look_up(tokenizer, symbol) for symbol in last]
     first_byte, end = len(text[:start].encode()), start + len(word)

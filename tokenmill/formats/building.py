@@ -49,6 +49,19 @@ def refuse_options(tokenizer: Tokenizer, target: str) -> None:
         raise UsageError(f"{target} cannot say how {tokenizer.pretokenizer} cuts words; use --to native")
 
 
+def bpe_model_of(tokenizer: Tokenizer, target: str) -> BpeModel:
+    """The model, where it is one that merges by rules; formats that hold rules take no other."""
+    if not isinstance(tokenizer.model, BpeModel):
+        raise UsageError(f"{target} holds merge rules to encode by, a {tokenizer.model.name} model has none; use --to native")
+    return tokenizer.model
+
+
+def refuse_marks(model: BpeModel, target: str) -> None:
+    """Formats of bytes alone know no symbols that tell where words begin or end."""
+    if model.marks.text:
+        raise UsageError(f"{target} cannot say that {model.marks.text!r} marks words; use --to native")
+
+
 def refuse_characters(tokenizer: Tokenizer, target: str) -> None:
     """Formats of bytes take no character model."""
     if not tokenizer.model.takes_any_bytes:

@@ -13,10 +13,12 @@ from typing import Any
 from tokenmill import schemas
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.json_text import parse_object, to_json
-from tokenmill.models import BpeModel, alphabet_of
+from tokenmill.models import BpeModel, Model, alphabet_of
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.word_marks import WordMarks
+from tokenmill.wordpiece import WordPieceModel
 
 _KEYS = {
     "format": str,
@@ -29,6 +31,11 @@ _KEYS = {
     "unicode": str,
     "training": dict,
     "ignore_merges": bool,
+    "fuse_unk": bool,
+    "byte_fallback": bool,
+    "end_of_word_suffix": str,
+    "suffix_attached": bool,
+    "continuation_prefix": str,
     "merge_rules": list,
     "vocab": dict,
 }
@@ -47,9 +54,24 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "unk": model.unk_token,
         "unicode": tokenizer.pretokenizer.unicode_version,
         "training": tokenizer.training,
-        **({"ignore_merges": True} if model.ignore_merges else {}),
+        **_describe_encoding(model),
     }
     return _write(head, model)
+
+
+def _describe_encoding(model: BpeModel | WordPieceModel) -> dict[str, Any]:
+    """What encoding goes by beside vocabulary and rules; of BPE only what is not the usual."""
+    if isinstance(model, WordPieceModel):
+        return {"continuation_prefix": model.continuation_prefix, "max_word_characters": model.max_word_characters}
+    told = {
+        "ignore_merges": model.ignore_merges,
+        "fuse_unk": model.fuse_unk,
+        "byte_fallback": model.alphabet.byte_fallback,
+        "end_of_word_suffix": model.marks.suffix,
+        "suffix_attached": model.marks.attached,
+        "continuation_prefix": model.marks.prefix,
+    }
+    return {key: value for key, value in told.items() if value}
 
 
 def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
@@ -63,12 +85,14 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
             "a file of two keys stands for char-bpe behind wordpunct, "
             f"this is {model.name} behind {pretokenizer}; use --to native"
         )
+    if told := _describe_encoding(model):
+        raise UsageError(f"a file of two keys cannot say {next(iter(told))}; use --to native")
     if model.special_tokens:
         raise UsageError(f"a file of two keys cannot say that {model.special_tokens[0]!r} is a special token; use --to native")
     return _write({}, model)
 
 
-def _write(head: dict[str, Any], model: BpeModel) -> bytes:
+def _write(head: dict[str, Any], model: Model) -> bytes:
     lines = [f"  {to_json(key)}: {to_json(value)}," for key, value in head.items()]
     rules = _block("[", (to_json(list(rule)) for rule in model.merge_rules), "]")
     vocab = _block(
@@ -92,14 +116,35 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     )
     name = document.get("model", "char-bpe")
     try:
-        alphabet = alphabet_of(name, marks_spaces=pretokenizer.marks_spaces)
+        alphabet = alphabet_of(
+            name,
+            marks_spaces=pretokenizer.marks_spaces,
+            marks=_read_marks(document),
+            byte_fallback=document.get("byte_fallback", False),
+        )
     except UsageError as error:
         raise TokenizerFileError(f"model: {error}") from None
     _check_unicode(document, pretokenizer)
-    whole_words = document.get("ignore_merges", False)
-    model = BpeModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"), whole_words)
+    model = BpeModel(
+        name,
+        alphabet,
+        document["vocab"],
+        rules,
+        specials,
+        document.get("unk"),
+        ignore_merges=document.get("ignore_merges", False),
+        fuse_unk=document.get("fuse_unk", False),
+    )
     normalizer = _named(Normalizer, document, "normalizer", "identity")
     return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
+
+
+def _read_marks(document: dict[str, Any]) -> WordMarks:
+    suffix, prefix = document.get("end_of_word_suffix", ""), document.get("continuation_prefix", "")
+    attached = document.get("suffix_attached", False)
+    if attached and not suffix:
+        raise TokenizerFileError("suffix_attached: there is no end_of_word_suffix that could be")
+    return WordMarks(suffix, prefix, attached)
 
 
 def _check_keys(document: dict[str, Any]) -> None:

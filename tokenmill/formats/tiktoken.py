@@ -18,7 +18,15 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.formats.building import Rule, build_tokenizer, refuse_characters, refuse_options, show_bytes
+from tokenmill.formats.building import (
+    Rule,
+    bpe_model_of,
+    build_tokenizer,
+    refuse_characters,
+    refuse_marks,
+    refuse_options,
+    show_bytes,
+)
 from tokenmill.kernels import ranks as kernels
 from tokenmill.kernels.tables import allocate_table, arena_bytes_of
 from tokenmill.models import MAX_ID, BpeModel, TokenWords
@@ -89,13 +97,14 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     Raises `UsageError` where tiktoken would not give the same ids: words that are no stretches of the text, rules whose order or
     pairs cannot be told from the ids of the tokens.
     """
+    model = bpe_model_of(tokenizer, "a tiktoken rank file")
     refuse_characters(tokenizer, "a tiktoken rank file")
     refuse_options(tokenizer, "tiktoken")
+    refuse_marks(model, "tiktoken")
     if not tokenizer.pretokenizer.lossless:
         raise UsageError(
             f"tiktoken's words are stretches of the text, those of {tokenizer.pretokenizer.name} are not; use --to native"
         )
-    model = tokenizer.model
     specials = {model.vocab[token] for token in model.special_tokens}
     words = TokenWords.of({word: token_id for token_id, word in model.spellings.items() if token_id not in specials})
     _check_rules(model, words)

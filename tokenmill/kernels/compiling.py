@@ -7,10 +7,11 @@ cache: the kernel that a part belongs to holds its code. `docs/performance.md` h
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from numba import njit
-from numba.extending import register_jitable
+from numba.extending import overload, register_jitable
 
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
@@ -20,3 +21,19 @@ kernel = njit(cache=True, nogil=True, **_OPTIONS)
 part = register_jitable(**_OPTIONS)
 #: A part that a hot loop takes in whole: left to LLVM it can stay a call.
 inline_part = register_jitable(forceinline=True, **_OPTIONS)
+
+
+def part_of_tables(choices: Mapping[type, Callable[..., Any]]) -> Callable[..., Any]:
+    """A part that is one of several, by the NamedTuple of arrays that it takes first.
+
+    The choice is made when a kernel is compiled, and costs nothing when it runs; what is not chosen is not compiled either.
+    """
+
+    def chosen(tables: Any, *others: Any) -> Any:
+        return choices[type(tables)](tables, *others)
+
+    @overload(chosen, jit_options=_OPTIONS, strict=False)  # type: ignore[arg-type]
+    def _choose(tables: Any, *others: Any) -> Callable[..., Any]:
+        return choices[tables.instance_class]
+
+    return chosen

@@ -13,7 +13,11 @@ from tokenmill.kernels.scan_bytes import read_class
 from tokenmill.kernels.scan_classes import WHITESPACE
 
 _BLOCK = 64
+_SPACE = 0x20
 _ONE, _ALL = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF)
+#: What a token does in decoding: it begins a word, ends one, or is left out as a special token.
+BEGINS, ENDS, LEFT_OUT = np.uint8(1), np.uint8(2), np.uint8(4)
+
 #: How many bytes lie behind the last token's in `spelled`: eight are compared at once.
 PADDING = 8
 
@@ -53,18 +57,30 @@ def measure_documents(text, ends, classes, characters, words):
 
 
 @kernel
-def find_differences(ids, offsets, spelled, spelled_ends, text, ends, differences):
+def find_differences(ids, offsets, spelled, spelled_ends, roles, spaced, text, ends, differences):
     """Where the bytes of each document's ids, one after another, first differ from its text; -1 where they are the same.
 
     The ids of document d are ids[offsets[d]:offsets[d + 1]] (int32, int64[d + 1]); id i is spelled
     spelled[spelled_ends[i]:spelled_ends[i + 1]] (uint8 with `PADDING` more, int64[rows + 1]). `differences` (int64[d]) counts
-    bytes from the start of the document: `ab` and `abc` differ at 2.
+    bytes from the start of the document: `ab` and `abc` differ at 2. `roles` (uint8[rows]) are bits as above; with `spaced` a
+    space is decoded between words, not in front of the first token or behind the last.
     """
     ids, spelled, spelled_ends, text = borrow(ids), borrow(spelled), borrow(spelled_ends), borrow(text)
     start = np.int64(0)
     for document in range(ends.size):
         end, position, same = ends[document], start, True
+        is_first, waits = True, False
         for place in range(offsets[document], offsets[document + 1]):
+            role = roles[ids[place]]
+            if role & LEFT_OUT:
+                continue
+            if spaced:
+                if waits or (not is_first and role & BEGINS):
+                    if position == end or text[position] != _SPACE:
+                        same = False
+                        break
+                    position += 1
+                is_first, waits = False, role & ENDS != 0
             first, last = spelled_ends[ids[place]], spelled_ends[ids[place] + 1]
             size = last - first
             if 0 < size <= 8 and position + 8 <= text.size and position + size <= end:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tokenmill.arrow import large_strings, text_buffers
 from tokenmill.data import load_class_table
 from tokenmill.errors import UsageError
-from tokenmill.kernels.measure import PADDING, find_differences, measure_documents
+from tokenmill.kernels.measure import BEGINS, ENDS, LEFT_OUT, PADDING, find_differences, measure_documents
 from tokenmill.report.sums import LENGTH, OF_TEXTS, OF_TOKENIZER, TEXTS, TOKEN, add_tables, table_of_groups, table_of_keys
 from tokenmill.tokenizer import Tokenizer
 
@@ -151,6 +151,7 @@ class _TokenizerSums:
             raise UsageError(f"the largest id is {tokenizer.embedding_rows - 1}; a report counts ids up to {MOST_ROWS - 1}")
         self._tokenizer = tokenizer
         self._spelled, self._spelled_ends = _spell_all(tokenizer)
+        self._roles = _list_roles(tokenizer)
         unk = tokenizer.model.unk_token
         self._unk = -1 if unk is None else tokenizer.model.vocab[unk]
         self.clear()
@@ -188,7 +189,8 @@ class _TokenizerSums:
 
     def _find_differences(self, ids: np.ndarray, offsets: np.ndarray, batch: _Texts) -> np.ndarray:
         differences = np.empty(batch.ends.size, np.int64)
-        find_differences(ids, offsets, self._spelled, self._spelled_ends, batch.text, batch.ends, differences)
+        spelling = self._spelled, self._spelled_ends, self._roles, self._tokenizer.pretokenizer.drops_spaces
+        find_differences(ids, offsets, *spelling, batch.text, batch.ends, differences)
         return differences
 
     def _count_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -227,6 +229,16 @@ def _spell_all(tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
     for token_id, data in spelled.items():
         sizes[token_id + 1] = len(data)
     return np.frombuffer(b"".join([*spelled.values(), bytes(PADDING)]), np.uint8), np.cumsum(sizes)
+
+
+def _list_roles(tokenizer: Tokenizer) -> np.ndarray:
+    """What each id does in decoding, as bits of `kernels/measure.py`: uint8[rows]."""
+    model = tokenizer.model
+    roles = np.zeros(tokenizer.embedding_rows, np.uint8)
+    roles[list(model.word_starts)] |= BEGINS
+    roles[list(model.word_ends)] |= ENDS
+    roles[[model.vocab[token] for token in model.special_tokens]] |= LEFT_OUT
+    return roles
 
 
 def _number_groups(groups: str | pa.Array | Sequence[str]) -> tuple[list[str], np.ndarray | None]:

@@ -1,0 +1,97 @@
+"""Files of this machine that a path, glob or folder stands for.
+
+Without Beam, whose import takes a second: a build that finds nothing new must be done before that.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import posixpath
+import stat
+from collections.abc import Iterator
+from typing import TypeVar
+
+from tokenmill.errors import UnreadableFileError
+
+_Value = TypeVar("_Value")
+
+#: Size, time of change, time of change of the entry, number of the file. Only a file that nobody touched keeps all four.
+FileState = tuple[int, int, int, int]
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is of another file system than this machine's: `gs://bucket/a.txt`."""
+    return "://" in path
+
+
+def look_at(path: str) -> FileState:
+    """The state of a local file, zeros for one that has gone."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (0, 0, 0, 0)
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def list_local(text: str) -> tuple[str, dict[str, int]]:
+    """The root and, relative to it, the files with their sizes. A path that exists is no glob, whatever it is called."""
+    path = os.path.normpath(text)
+    if os.path.isdir(path):
+        return path, {name: measure_file(os.path.join(path, name)) for name in walk_folder(path)}
+    if os.path.exists(path):
+        return os.path.dirname(path), {os.path.basename(path): measure_file(path)}
+    root = glob_root(path)
+    matches = [match for match in glob.glob(path, recursive=True) if not os.path.isdir(match)]
+    paths = without_hidden({os.path.relpath(match, root or "."): match for match in matches}, path.removeprefix(root))
+    return root, {name: measure_file(match) for name, match in paths.items()}
+
+
+def measure_file(path: str) -> int:
+    """Size in bytes of a regular file; the link that leads nowhere and the pipe that would never end are told from it."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise UnreadableFileError(f"{path}: cannot be opened: {error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise UnreadableFileError(f"{path}: is neither a file nor a folder; write its contents to a file first")
+    return found.st_size
+
+
+def walk_folder(folder: str) -> Iterator[str]:
+    """Files below a folder, through links to other folders too (each once), without hidden ones and those that begin with `_`."""
+    seen: set[str] = set()
+    for parent, folders, files in os.walk(folder, followlinks=True, onerror=_refuse_folder):
+        real = os.path.realpath(parent)
+        folders[:] = [] if real in seen else [name for name in folders if not is_hidden(name)]
+        if real in seen:
+            continue
+        seen.add(real)
+        yield from (os.path.relpath(os.path.join(parent, name), folder) for name in files if not is_hidden(name))
+
+
+def _refuse_folder(error: OSError) -> None:
+    raise UnreadableFileError(f"{error.filename}: cannot be listed: {error.strerror}") from error
+
+
+def without_hidden(files: dict[str, _Value], pattern: str) -> dict[str, _Value]:
+    """Leave out hidden files, and those that begin with `_`, unless the pattern spells such a name."""
+    return files if is_hidden(pattern) else {name: value for name, value in files.items() if not is_hidden(name)}
+
+
+def is_hidden(name: str) -> bool:
+    return any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+def glob_root(pattern: str) -> str:
+    """The folders before the first that is a pattern: of `data/20*/x.txt` it is `data`."""
+    root = posixpath.dirname(pattern)
+    while glob.has_magic(root):
+        root = posixpath.dirname(root)
+    return root
+
+
+def walk_sources(root: str) -> Iterator[str]:
+    for parent, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in ("site-packages", "dist-packages", "__pycache__")]
+        yield from (os.path.relpath(os.path.join(parent, name), root) for name in files)

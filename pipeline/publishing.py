@@ -1,0 +1,118 @@
+"""How a folder gets its next content: readers see the old one or the new one, never a mix.
+
+    switch_folder     the next version is a folder beside the old one, of second names (hard links) for the run's files; then
+                      the two change places in one step of the file system, and the old one goes
+    replace_files     where that cannot be: on object stores, on file systems without such a step, in a folder that is a mount
+                      point or holds files of others. The manifest goes first and comes back last: in between, the folder is
+                      no dataset
+
+Files that are published are never written to again. So a reader that has them open, and whoever has given them names of his own
+(`tokenmill pin`), keeps the version that he began with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import posixpath
+import shutil
+from collections.abc import Mapping
+
+from apache_beam.io.filesystems import FileSystems
+
+from tokenmill import schemas
+from transforms.journal import (
+    delete_files,
+    is_local,
+    link_file,
+    list_files,
+    make_folder,
+    rename_file,
+    write_file_atomically,
+)
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
+
+def switch_folder(path: str, links: Mapping[str, str], files: Mapping[str, bytes], run: str) -> bool:
+    """Replace a local folder as a whole: `links` are files by their new names, `files` contents by names, the manifest too.
+
+    False, and nothing done, where the file system cannot do it in one step.
+    """
+    real = os.path.realpath(path)
+    parent, name = os.path.split(real)
+    following = os.path.join(parent, f".{name}.next-{run}")
+    try:
+        shutil.rmtree(following, ignore_errors=True)
+        os.mkdir(following)
+        shutil.copymode(real, following)
+        for target, source in links.items():
+            os.makedirs(os.path.dirname(os.path.join(following, target)), exist_ok=True)
+            os.link(source, os.path.join(following, target))
+    except OSError:
+        shutil.rmtree(following, ignore_errors=True)
+        return False
+    for target, content in files.items():
+        write_file_atomically(os.path.join(following, target), content)
+    _flush_folder(following)
+    switched = _exchange(real, following)
+    _flush_folder(parent)
+    shutil.rmtree(following, ignore_errors=True)
+    return switched
+
+
+def sweep_versions(path: str) -> None:
+    """Delete what a run that was killed while it switched has left beside a local folder."""
+    if not is_local(path):
+        return
+    parent, name = os.path.split(os.path.realpath(path))
+    for left in list_files(parent, f".{name}.next-*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def replace_files(path: str, links: Mapping[str, str], files: Mapping[str, bytes], replaced: list[str], log: str) -> None:
+    """Replace file by file. `replaced` are the names that go; `log` keeps them for `clear_replacement`."""
+    contents = {name: content for name, content in files.items() if name != schemas.MANIFEST}
+    write_file_atomically(log, json.dumps(sorted({*replaced, *links, *contents})).encode())
+    delete_files([_join(path, schemas.MANIFEST), *(_join(path, name) for name in sorted({*replaced, *links, *contents}))])
+    for folder in sorted({posixpath.dirname(name) for name in links} - {""}):
+        make_folder(_join(path, folder))
+    give = link_file if is_local(path) else rename_file
+    for name, source in links.items():
+        give(source, _join(path, name))
+    for name, content in contents.items():
+        write_file_atomically(_join(path, name), content)
+    write_file_atomically(_join(path, schemas.MANIFEST), files[schemas.MANIFEST])
+
+
+def clear_replacement(path: str, log: str) -> None:
+    """Delete what a run that was killed while it replaced files had put there."""
+    with contextlib.suppress(OSError, ValueError), open(log, "rb") if is_local(log) else FileSystems.open(log) as file:
+        delete_files(_join(path, str(name)) for name in json.loads(file.read()))
+    delete_files([log])
+
+
+def _join(path: str, name: str) -> str:
+    joined: str = FileSystems.join(path, *name.split("/"))
+    return joined
+
+
+def _exchange(one: str, other: str) -> bool:
+    """Let two folders change places in one step; False where the system cannot."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    return bool(rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)
+
+
+def _flush_folder(path: str) -> None:
+    """Have the entries of a folder on the disk before going on."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,82 @@
+"""The rows of a dataset: whether documents or blocks, in which order, and what is said of it in the manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tokenmill.errors import UsageError
+from tokenmill.packing import Packing
+from tokenmill.tokenizer import Tokenizer
+from transforms.pack import block_columns, row_group_blocks
+
+_SUMMED = ("blocks", "eos", "padding", "dropped_tokens", "dropped_documents")
+_NEED_BLOCK = ("pack", "tail", "eos", "pad", "segment_ids", "position_ids")
+_SHOWN_SPECIALS = 5
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """The options --block, --pack, --tail, --eos, --pad, --segment-ids, --position-ids and --shuffle, as they are given."""
+
+    block: int | None = None
+    pack: str | None = None
+    tail: str | None = None
+    eos: str | None = None
+    pad: str | None = None
+    segment_ids: bool = False
+    position_ids: bool = False
+    shuffle: int | None = None
+
+
+def choose_packing(rows: RowOptions, tokenizer: Tokenizer) -> Packing | None:
+    """How documents become blocks, None where rows are documents. Raises UsageError for what does not go together."""
+    if rows.block is None:
+        given = [name for name in _NEED_BLOCK if getattr(rows, name)]
+        if given:
+            raise UsageError(f"--{given[0].replace('_', '-')} is for packed blocks; give --block N too")
+        return None
+    mode = rows.pack or "concat"
+    if mode == "concat" and rows.eos is None:
+        raise UsageError(
+            f"--pack concat joins documents with a token: give --eos TOKEN ({_name_specials(tokenizer)}), or --pack best-fit"
+        )
+    eos = None if rows.eos is None else _find_special(rows.eos, "--eos", tokenizer)
+    pad = eos if rows.pad is None else _find_special(rows.pad, "--pad", tokenizer)
+    try:
+        return Packing(rows.block, mode, rows.tail or "pad", eos, pad, rows.segment_ids, rows.position_ids)
+    except UsageError as error:
+        raise UsageError(f"{error}; {_name_specials(tokenizer)}") if "--pad TOKEN" in str(error) else error from None
+
+
+def _find_special(token: str, option: str, tokenizer: Tokenizer) -> tuple[str, int]:
+    if token not in tokenizer.special_tokens:
+        raise UsageError(f"{option} {token!r} is no special token of this tokenizer: {_name_specials(tokenizer)}")
+    return token, tokenizer.vocab[token]
+
+
+def _name_specials(tokenizer: Tokenizer) -> str:
+    names = tokenizer.special_tokens
+    if not names:
+        return "it has no special tokens; train with --special '<|endoftext|>'"
+    more = ", ..." if len(names) > _SHOWN_SPECIALS else ""
+    return f"it has {', '.join(names[:_SHOWN_SPECIALS])}{more}"
+
+
+def describe_rows(packing: Packing | None, shuffle: int | None) -> dict[str, Any]:
+    """The manifest's entries on rows: `packing` where they are blocks, `shuffle` where the order is not that of the corpus."""
+    packed = {}
+    if packing is not None:
+        layout = {"row_group_blocks": row_group_blocks(packing.block), "columns": block_columns(packing).names}
+        packed = {"packing": {**packing.describe(), **layout}}
+    return packed | ({} if shuffle is None else {"shuffle": shuffle})
+
+
+def total_blocks(packing: Packing | None, shards: Sequence[dict[str, Any]]) -> dict[str, int | float]:
+    """Totals of packed shards: blocks, EOS tokens, padding, what was dropped, and which share of all places holds tokens."""
+    if packing is None:
+        return {}
+    totals: dict[str, int | float] = {name: sum(shard[name] for shard in shards) for name in _SUMMED}
+    used = sum(shard["tokens"] for shard in shards) + totals["eos"]
+    return totals | {"density": round(used / (used + totals["padding"]), 6) if used else 0.0}

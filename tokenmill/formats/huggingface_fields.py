@@ -1,0 +1,71 @@
+"""Reading a Hugging Face tokenizer.json without trust: components, their fields and types, each fault with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from tokenmill.errors import TokenizerFileError
+from tokenmill.formats.json_text import excerpt
+
+
+class Anything:
+    """A field whose value changes no id."""
+
+    def __contains__(self, value: object) -> bool:
+        return True
+
+
+ANYTHING = Anything()
+#: The fields of a component, and the values that are taken.
+Fields = dict[str, Container[Any]]
+
+
+def steps(place: str, component: Any, key: str) -> list[tuple[str, dict[str, Any]]]:
+    """The parts of a Sequence with their places; a component alone is the only part."""
+    if component is None:
+        return []
+    if type_of(place, component) != "Sequence":
+        return [(place, component)]
+    check_fields(place, component, {"type": ANYTHING, key: ANYTHING})
+    parts = typed(f"{place}.{key}", component.get(key), list)
+    return [(f"{place}.{key}[{number}]", part) for number, part in enumerate(parts)]
+
+
+def read_component(document: dict[str, Any], place: str, known: Container[str]) -> dict[str, Any] | None:
+    """The component under a key at the top, None where there is none."""
+    component = document.get(place)
+    if component is None:
+        return None
+    refuse_others(place, component, known)
+    checked: dict[str, Any] = component
+    return checked
+
+
+def refuse_others(place: str, component: Any, known: Container[str]) -> None:
+    """A component of another type than those known is an error."""
+    kind = type_of(place, component)
+    if kind not in known:
+        raise TokenizerFileError(f"{place}: {kind} is not known here")
+
+
+def type_of(place: str, component: Any) -> str:
+    """What a component calls itself."""
+    return str(typed(f"{place}.type", typed(place, component, dict).get("type"), str))
+
+
+def typed(place: str, value: Any, kind: type) -> Any:
+    """The value, if it is of this type."""
+    if not isinstance(value, kind):
+        raise TokenizerFileError(f"{place}: {excerpt(value)} found where {kind.__name__} belongs")
+    return value
+
+
+def check_fields(place: str, component: dict[str, Any], fields: Fields) -> None:
+    """Every field is known and has a value that is taken."""
+    for field, value in component.items():
+        where = f"{place}.{field}" if place else field
+        if field not in fields:
+            raise TokenizerFileError(f"{where}: this field is not known here")
+        if value not in fields[field]:
+            raise TokenizerFileError(f"{where}: {excerpt(value)} is not known here")

@@ -1,0 +1,161 @@
+"""Packing: documents of any length into blocks of one length, as training wants them.
+
+    documents of 3, 5 and 9 tokens, blocks of 8, `E` the EOS token, `.` padding
+
+    concat     a a a E b b b b | b E c c c c c c | c c c E . . . .     joined, cut every 8 tokens
+    best-fit   a a a b b b b b | c c c c c c c c | c . . . . . . .     whole documents, least padding
+    none       a a a . . . . . | b b b b b . . . | c c c c c c c c | c . . . . . . .
+
+A *part* is what a block holds of one document. Whose it is, where it begins in the block and in the document, and how long it is
+stands in arrays of one row a part (`Parts`): no boundary is ever lost. The same in plain Python is `reference_packing.py`.
+
+best-fit is the algorithm of Ding et al., "Fewer Truncations Improve Language Modeling" (2024).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tokenmill.errors import UsageError
+from tokenmill.kernels import pack
+from tokenmill.names import MOST_BLOCK, PACKS, TAILS
+
+Ints = npt.NDArray[np.int64]
+Tokens = npt.NDArray[np.int32]
+
+#: What an entry of `segment_ids` says of padding; parts are numbered from 1 on.
+PADDING_SEGMENT = 0
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How documents become blocks: `block` tokens each, `mode` concat, best-fit or none.
+
+    `eos` and `pad` are tokens with their ids. `tail` says what becomes of the tokens behind the last full block of a shard under
+    concat: `pad`, `keep` (a shorter row) or `drop`. Raises UsageError where these do not go together.
+    """
+
+    block: int
+    mode: str = "concat"
+    tail: str = "pad"
+    eos: tuple[str, int] | None = None
+    pad: tuple[str, int] | None = None
+    segment_ids: bool = False
+    position_ids: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.block <= MOST_BLOCK:
+            raise UsageError(f"--block {self.block}: give a number of tokens from 1 to {MOST_BLOCK:,}")
+        for option, value, known in (("--pack", self.mode, PACKS), ("--tail", self.tail, TAILS)):
+            if value not in known:
+                raise UsageError(f"{option} {value!r}: choose from {', '.join(known)}")
+        if self.tail != "pad" and self.mode != "concat":
+            raise UsageError(f"--tail {self.tail} is for --pack concat; under {self.mode} every block may hold padding")
+        if self.mode == "concat" and self.eos is None:
+            raise UsageError("--pack concat joins documents with a token: give --eos TOKEN, or choose --pack best-fit")
+        if self.pads and self.pad is None:
+            raise UsageError("blocks that are not full are padded: give --pad TOKEN (or --eos TOKEN, which then pads too)")
+
+    @property
+    def pads(self) -> bool:
+        """Whether a block can hold padding; then there is a column `attention_mask`."""
+        return self.mode != "concat" or self.tail == "pad"
+
+    def describe(self) -> dict[str, Any]:
+        """What the manifest and the footers of shards say of it."""
+        tokens = {
+            name: None if token is None else {"token": token[0], "id": token[1]}
+            for name, token in (("eos", self.eos), ("pad", self.pad))
+        }
+        return {"block": self.block, "pack": self.mode, "tail": self.tail, **tokens}
+
+    @property
+    def eos_tokens(self) -> int:
+        """How many EOS tokens a document ends with."""
+        return int(self.eos is not None)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What blocks hold, a row for each part, in the order of the blocks and inside them of their offsets; int64[p] each.
+
+    `documents` counts documents as they were given, `blocks` blocks; `offsets` is where the part begins in its block, `starts`
+    where in its document, `sizes` how many tokens it has, EOS included. An empty document without EOS is a part of size 0.
+    """
+
+    documents: Ints
+    blocks: Ints
+    offsets: Ints
+    starts: Ints
+    sizes: Ints
+
+    def take(self, places: npt.NDArray[np.integer | np.bool_]) -> Parts:
+        """Some of them, in this order."""
+        return Parts(*(getattr(self, name)[places] for name in ("documents", "blocks", "offsets", "starts", "sizes")))
+
+
+def cut_documents(sizes: Ints, block: int, *, joined: bool) -> Parts:
+    """Cut documents of `sizes` tokens into parts of at most `block`; an empty one is a part too.
+
+    Joined, they stand on one line that is cut every `block` tokens; otherwise each is cut by itself, and the parts' blocks are
+    numbered one after the other. `cut_documents([3, 10], 8, joined=True)` has the parts 3 + 5 | 5.
+    """
+    ends = np.cumsum(sizes)
+    begins = ends - sizes
+    origin = begins if joined else np.zeros_like(begins)
+    first = origin // block
+    counts = np.maximum((origin + sizes - 1) // block - first + 1, 1)
+    documents = np.repeat(np.arange(sizes.size), counts)
+    number = np.arange(documents.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    blocks = first[documents] + number
+    low = np.maximum(origin[documents], blocks * block)
+    high = np.minimum((origin + sizes)[documents], (blocks + 1) * block)
+    places = blocks if joined else np.arange(documents.size)
+    return Parts(documents, places, low - blocks * block, low - origin[documents], high - low)
+
+
+def place_best_fit(sizes: Ints, block: int) -> tuple[Ints, int]:
+    """The block of each of `sizes` (0..block), and how many blocks there are: largest first, each where the least room is left.
+
+    Blocks are numbered in the order of the first part in them. `place_best_fit([3, 5, 8, 1], 8)` gives [0 0 1 2], 3.
+    """
+    largest_first = np.argsort(-sizes, kind="stable")
+    places = np.empty(sizes.size, np.int64)
+    count = pack.place_best_fit(sizes[largest_first], block, places)
+    chosen = np.empty_like(places)
+    chosen[largest_first] = places
+    firsts = np.full(count, sizes.size, np.int64)
+    np.minimum.at(firsts, chosen, np.arange(sizes.size))
+    numbers = np.empty(count, np.int64)
+    numbers[np.argsort(firsts, kind="stable")] = np.arange(count)
+    return numbers[chosen], int(count)
+
+
+def pack_documents(lengths: Ints, packing: Packing) -> tuple[Parts, int]:
+    """The parts of documents of so many tokens (without EOS), and the number of blocks, the last of concat maybe not full."""
+    sizes = lengths + packing.eos_tokens
+    parts = cut_documents(sizes, packing.block, joined=packing.mode == "concat")
+    if packing.mode == "concat":
+        return parts, -(-int(sizes.sum()) // packing.block)
+    if packing.mode == "none":
+        return parts, parts.blocks.size
+    places, count = place_best_fit(parts.sizes, packing.block)
+    order = np.argsort(places, kind="stable")
+    sizes, places = parts.sizes[order], places[order]
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    first = np.searchsorted(places, places, side="left")
+    return Parts(parts.documents[order], places, starts - starts[first], parts.starts[order], sizes), count
+
+
+def permute(count: int, *seed: int) -> Ints:
+    """The numbers 0 .. count - 1 in an order that the seed decides, the same on every machine and in every release of NumPy.
+
+    Only the bit stream of Philox, which NumPy keeps for good, goes in: `permute(4, 1)` is always [2 0 1 3].
+    """
+    bits = np.random.Philox(np.random.SeedSequence(seed)).random_raw(count)
+    return np.argsort(bits, kind="stable")

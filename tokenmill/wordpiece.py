@@ -1,0 +1,143 @@
+"""The WordPiece model: a word is the longest token that it begins with, then the longest that continues it, and so on.
+
+Encoding needs the vocabulary alone; the merge rules say how training came by it, and are empty where it was made elsewhere. It
+encodes as BERT's published code does: a word that tokens do not make up, and one of too many characters, becomes one unk token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tokenmill.continuations import ContinuationAlphabet
+from tokenmill.errors import TokenizerFileError
+from tokenmill.kernels import wordpiece as kernel
+from tokenmill.kernels.bpe_merge import EMPTY
+from tokenmill.kernels.tables import power_of_two
+from tokenmill.models import Model, TokenWords
+
+#: BERT's own limit.
+MOST_CHARACTERS = 100
+_NO_LIMIT = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class WordPieceModel(Model):
+    """A WordPiece model (Schuster and Nakajima, 2012; as in BERT); `merge_rules` are pairs such as `("l", "##o")`.
+
+    `max_word_characters`: longer words become the unk token, None for no limit. A model of bytes has none: it makes up every
+    word.
+    """
+
+    max_word_characters: int | None = MOST_CHARACTERS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_limit(self.max_word_characters, of_bytes=self.takes_any_bytes)
+
+    @property
+    def continuation_prefix(self) -> str:
+        """What tokens that continue a word begin with."""
+        return self._continuations.prefix
+
+    @property
+    def _continuations(self) -> ContinuationAlphabet:
+        assert isinstance(self.alphabet, ContinuationAlphabet)
+        return self.alphabet
+
+    @cached_property
+    def tables(self) -> kernel.WordPieceTables:
+        """The model as arrays for the kernels."""
+        beginnings = _Tree.of(TokenWords.of(self._first), backwards=False)
+        continuations = _Tree.of(TokenWords.of(self._later), backwards=True)
+        limit = _NO_LIMIT if self.max_word_characters is None else self.max_word_characters
+        return kernel.WordPieceTables(
+            beginnings.edges,
+            beginnings.tokens,
+            continuations.edges,
+            *continuations.link(),
+            np.int64(limit),
+        )
+
+    def find_unmatched(self, word: bytes) -> int:
+        """The byte of a word, which tokens do not make up, where none fits."""
+        place, known = 0, self._first.keys()
+        while place < len(word):
+            ends = range(min(len(word), place + max(map(len, known), default=0)), place, -1)
+            end = next((end for end in ends if word[place:end] in known), place)
+            if end == place:
+                break
+            place, known = end, self._later.keys()
+        return place
+
+    @cached_property
+    def _ordinary(self) -> dict[str, int]:
+        """The tokens that come out of text."""
+        specials = frozenset(self.special_tokens)
+        return {token: token_id for token, token_id in self.vocab.items() if token not in specials}
+
+    @cached_property
+    def _first(self) -> dict[bytes, int]:
+        """Tokens that a word can begin with, by its bytes: all of them, since the published algorithm looks it up as it is.
+
+        So a word that begins with the prefix can be a continuation token. (No pre-tokenizer of BERT gives such a word.)
+        """
+        return {self._continuations.base.spell(token): token_id for token, token_id in self._ordinary.items()}
+
+    @cached_property
+    def _later(self) -> dict[bytes, int]:
+        """Continuation tokens, by the bytes that they stand for."""
+        tokens = self._ordinary.items()
+        return {self.spellings[token_id]: token_id for token, token_id in tokens if self._continuations.continues(token)}
+
+    @cached_property
+    def word_starts(self) -> frozenset[int]:
+        """The ids of all tokens but those that continue a word."""
+        return frozenset(self.vocab.values()) - frozenset(self._later.values())
+
+    def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
+        """Between words stands what was dropped there."""
+        inside, between = frozenset(self._later.values()), b""
+        for token_id in ids:
+            spelled = self.spellings[token_id]
+            yield spelled if token_id in inside else between + spelled
+            between = between_words
+
+
+def check_limit(most_characters: int | None, *, of_bytes: bool) -> None:
+    """A limit is a whole number of one or more, and only models of characters can have one."""
+    if most_characters is None:
+        return
+    if of_bytes:
+        raise TokenizerFileError(f"max_word_characters: {most_characters}, but a byte-wordpiece model takes words of any length")
+    if not isinstance(most_characters, int) or isinstance(most_characters, bool) or not 1 <= most_characters < 1 << 31:
+        raise TokenizerFileError(f"max_word_characters: {most_characters!r} is no whole number of 1 or more")
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """A tree of tokens by their bytes; `tokens` int64[nodes], which one ends at a node."""
+
+    edges: np.ndarray
+    origins: np.ndarray
+    depths: np.ndarray
+    tokens: np.ndarray
+
+    @classmethod
+    def of(cls, words: TokenWords, *, backwards: bool) -> _Tree:
+        most = words.text.size + 1
+        edges = np.full((power_of_two(2 * most), 2), EMPTY, np.int64)
+        origins, depths, last_nodes = np.zeros(most, np.int64), np.zeros(most, np.int32), np.empty(words.ends.size, np.int64)
+        nodes = kernel.grow_tree(edges, words.text, words.ends, backwards, origins, depths, last_nodes)
+        tokens = np.full(nodes, kernel.NO_TOKEN)
+        tokens[last_nodes] = np.diff(words.ends, prepend=0) << kernel.LENGTH_SHIFT | words.ids
+        return cls(edges, origins[:nodes], depths[:nodes], tokens)
+
+    def link(self) -> tuple[np.ndarray, np.ndarray]:
+        """`longest` and `fallbacks` of the kernel's tables."""
+        longest, fallbacks = self.tokens.copy(), np.zeros(self.tokens.size, np.int32)
+        kernel.link_fallbacks(self.edges, self.origins, np.argsort(self.depths, kind="stable"), longest, fallbacks)
+        return longest, fallbacks
