@@ -1,80 +1,134 @@
-"""`tokenmill build`: count, train, encode and report, as a configuration file says.
+"""`tokenmill build`: count, train, encode and report, as a configuration file says; the next time, only what is new.
 
-OUT/word-counts/   OUT/tokenizer.json   OUT/tokens/   OUT/report.html   OUT/report.json
+OUT/word-counts/   OUT/tokenizer.json   OUT/tokens/   OUT/report.html, OUT/report.json   OUT/_state.json (`pipeline.state`)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import json
+import time
+from typing import Any
 
 from pipeline import driver, summary
 from pipeline.accounting import MaxRejects
-from pipeline.config import BuildConfig, load_config
+from pipeline.build_report import check_build_report, plan_build_report, write_build_report
+from pipeline.build_steps import (
+    Build,
+    Steps,
+    choose_rows,
+    describe_result,
+    describe_training,
+    explain_files,
+    explain_steps,
+    hash_output,
+    plan_steps,
+)
+from pipeline.config import BuildConfig
 from pipeline.forked import ForkedWorkers
-from pipeline.outputs import OutputFolder
+from pipeline.kept import read_json
+from pipeline.outputs import OutputFolder, read_manifest
 from pipeline.planning import Corpus, Execution, Plan, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
-from pipeline.report import ReportPlan, carry_out, check_report_output, plan_report, write_report
-from pipeline.shaping import RowOptions
+from pipeline.report import ReportPlan
+from pipeline.state import OUTPUTS, STATE, State, describe_current, flatten_options, list_changes, parse_state, remember_files
 from pipeline.texts import read_rows
+from tokenmill import __version__
+from tokenmill.errors import OutputExistsError
 from tokenmill.names import BPE_OPTION_NAMES
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
+from transforms.journal import write_file_atomically
 from transforms.splits import ReadOptions
 
 _SAMPLE_TOKENS = 12
 
 
-def build_dataset(path: str, reporter: Reporter, beam_args: tuple[str, ...], *, overwrite: bool = False) -> str:
-    """Carry out a configuration file; returns the summary for people."""
-    config = load_config(path)
+def build_dataset(
+    config: BuildConfig, reporter: Reporter, beam_args: tuple[str, ...], *, overwrite: bool = False, retrain: bool = False
+) -> str:
+    """Carry out a configuration; returns the summary for people."""
+    build = _open_build(config, reporter, beam_args, overwrite=overwrite, retrain=retrain)
+    with build.output.hold():
+        seen = time.time_ns()
+        plan = plan_corpus(make_corpus(config), build.run, {} if overwrite else build.state.files)
+        steps = plan_steps(build, plan, make_training(config))
+        report = plan_build_report(build, plan)
+        _remember(build, {})
+        done = all(step.is_done for step in steps)
+        text = write_build_report(build, report) if done else _carry_out(build, plan, steps, report)
+        stamps = {file.path: plan.stamps[file.name] for file in plan.files}
+        _remember(build, remember_files(plan.states, stamps, seen))
+    manifest = read_manifest(build.tokens if config.encode.enabled else build.counts) or {}
+    build.run.reporter.tell("build", describe_result(manifest["totals"], steps))
+    return text + describe_current(manifest, config.output.folder) if done else text
+
+
+def describe_build(
+    config: BuildConfig, reporter: Reporter, beam_args: tuple[str, ...], *, overwrite: bool = False, retrain: bool = False
+) -> str:
+    """`--dry-run`: what a build would do, and why. Writes nothing."""
+    build = _open_build(config, reporter, beam_args, overwrite=overwrite, retrain=retrain)
+    plan = plan_corpus(make_corpus(config), build.run, {} if overwrite else build.state.files)
+    steps = plan_steps(build, plan, make_training(config))
+    return explain_files(build, plan) + explain_steps(steps)
+
+
+def _open_build(config: BuildConfig, reporter: Reporter, beam_args: tuple[str, ...], *, overwrite: bool, retrain: bool) -> Build:
+    """All that can be refused before any work."""
     jobs = 1 + config.encode.enabled + config.report.enabled
     run = Execution(reporter, config.workers, (*config.beam, *beam_args), ready=ForkedWorkers(), jobs=jobs)
-    corpus, training = make_corpus(config), make_training(config)
     output = OutputFolder(config.output.folder)
-    counts, tokens, tokenizer_path = (output.join(name) for name in ("word-counts", "tokens", "tokenizer.json"))
-    driver.check_tokenizer_output(tokenizer_path)
-    for folder in (counts, tokens):
-        OutputFolder(folder).check_free(overwrite=overwrite)
-    reports = {output_format: output.join(f"report.{output_format}") for output_format in ("html", "json")}
-    if config.report.enabled:
-        for path in reports.values():
-            check_report_output(path, overwrite=overwrite)
-    plan = plan_corpus(corpus, run)
-    report_plan = plan_build_report(config, corpus, plan, run)
-    manifest = driver.count_corpus(corpus, training.pretokenizer, counts, run, overwrite=overwrite, plan=plan)
-    tokenizer, rules = driver.train_on_counts(counts, training, tokenizer_path, run)
-    text = summary.describe_reading(manifest, counts) + summary.describe_learning(tokenizer, rules)
-    if not config.encode.enabled:
-        return text + write_build_report(report_plan, reports, tokenizer_path, run) + f"wrote    {tokenizer_path}"
-    rows = RowOptions(**{name: getattr(config.encode, name) for name in RowOptions.__dataclass_fields__})
-    dataset = driver.encode_corpus(corpus, tokenizer_path, tokens, run, overwrite=overwrite, plan=plan, rows=rows)
-    text += summary.describe_writing(dataset, tokens) + summary.describe_sample(take_sample(tokens, tokenizer))
-    text += write_build_report(report_plan, reports, tokenizer_path, run)
-    return text + f"wrote    {tokenizer_path}, {counts}\n" + summary.describe_use(tokens)
+    state = parse_state(read_json(output.join(STATE)))
+    build = Build(config, run, output, state or State(), overwrite, retrain)
+    make_training(config)
+    driver.check_tokenizer_output(build.join(1))
+    for folder in (build.counts, build.tokens):
+        OutputFolder(folder).check_free(overwrite=overwrite or state is not None)
+    check_build_report(build, overwrite=overwrite or state is not None)
+    if not overwrite and (changes := list_changes(build.state.options, flatten_options(config))):
+        raise OutputExistsError(
+            f"{config.output.folder} was made with other options: {'; '.join(changes)}; give --overwrite to make it anew, "
+            "or another output folder"
+        )
+    return build
 
 
-def plan_build_report(config: BuildConfig, corpus: Corpus, plan: Plan, run: Execution) -> ReportPlan | None:
-    """What the section `report` asks for, None where it is not enabled; refused before any work."""
-    section = config.report
-    if not section.enabled:
-        return None
-    limit = min((number for number in (section.limit, corpus.limit) if number is not None), default=None)
-    read = corpus.read if section.by is None else replace(corpus.read, id_column=None)
-    made = plan if limit == corpus.limit and section.by is None else None
-    return plan_report(replace(corpus, limit=limit, read=read), run, by_column=section.by, by_file=section.by_file, plan=made)
+def _carry_out(build: Build, plan: Plan, steps: Steps, report: ReportPlan | None) -> str:
+    corpus, training = plan.corpus, make_training(build.config)
+    how: dict[str, Any] = {"overwrite": build.overwrite, "update": True, "plan": plan}
+    text = ""
+    if not steps.count.is_done:
+        driver.count_corpus(corpus, training.pretokenizer, build.counts, build.run, **how, normalizer=training.normalizer)
+    manifest = read_manifest(build.counts) or {}
+    text += summary.describe_reading(manifest, build.counts)
+    if steps.train.is_done:
+        tokenizer = driver.load_tokenizer(build.join(1))
+        text += f"kept     {build.join(1)}: {steps.train.reason}\n"
+    else:
+        tokenizer, rules = driver.train_on_counts(build.counts, training, build.join(1), build.run)
+        build.state.trained = describe_training(build, manifest["word_counts_sha256"])
+        _remember(build, {})
+        text += summary.describe_learning(tokenizer, rules)
+    if not build.config.encode.enabled:
+        return text + write_build_report(build, report) + f"wrote    {build.join(1)}"
+    if not steps.encode.is_done:
+        driver.encode_corpus(corpus, build.join(1), build.tokens, build.run, **how, rows=choose_rows(build.config))
+    text += summary.describe_writing(read_manifest(build.tokens) or {}, build.tokens)
+    text += summary.describe_sample(take_sample(build.tokens, tokenizer)) + write_build_report(build, report)
+    return text + f"wrote    {build.join(1)}, {build.counts}\n" + summary.describe_use(build.tokens)
 
 
-def write_build_report(planned: ReportPlan | None, paths: Mapping[str, str], tokenizer_path: str, run: Execution) -> str:
-    """Write the report in each format to its path; returns its lines of the summary."""
-    if planned is None:
-        return ""
-    report = carry_out(planned, [tokenizer_path], run, output=paths["html"])
-    for output_format, path in paths.items():
-        write_report(report, output_format, path)
-    return summary.describe_report(report, paths["html"])
+def _remember(build: Build, files: dict[str, Any]) -> None:
+    """Write the state; before the work with the files of the last build, so that one that is killed is known for what it is."""
+    state = build.state
+    state.tokenmill, state.options, state.inputs = __version__, flatten_options(build.config), list(build.config.input.inputs)
+    if files:
+        state.files = files
+        state.outputs = {name: sha256 for name in OUTPUTS if (sha256 := hash_output(build.output, name))}
+    if read_json(build.output.join(STATE)) != json.loads(state.render()):
+        write_file_atomically(build.output.join(STATE), state.render())
 
 
 def make_corpus(config: BuildConfig) -> Corpus:
@@ -99,6 +153,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         unk_token=section.unk,
         min_count=section.min_count,
         strict=section.strict,
+        normalizer=Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer]),
         **{name: getattr(section, name) for name in BPE_OPTION_NAMES},
     )
 

@@ -16,10 +16,12 @@ from pipeline.options import (
     BPE_OPTIONS,
     CORPUS_OPTIONS,
     INPUTS,
+    NORMALIZER_OPTION,
     OVERWRITE,
     PRETOKENIZER_OPTIONS,
     ROW_OPTIONS,
     RUN_OPTIONS,
+    choose_normalizer,
     choose_pretokenizer,
     choose_rows,
     make_corpus,
@@ -53,6 +55,7 @@ def main() -> None:
 @INPUTS
 @click.option("--output", required=True, metavar="DIR", help="Folder for the word counts.")
 @PRETOKENIZER_OPTIONS
+@NORMALIZER_OPTION
 @OVERWRITE
 @CORPUS_OPTIONS
 @RUN_OPTIONS
@@ -70,7 +73,12 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
 
     pretokenizer = choose_pretokenizer(options) or "gpt2"
     manifest = driver.count_corpus(
-        make_corpus(inputs, options), pretokenizer, output, make_run(beam_args, options), overwrite=overwrite
+        make_corpus(inputs, options),
+        pretokenizer,
+        output,
+        make_run(beam_args, options),
+        normalizer=choose_normalizer(options),
+        overwrite=overwrite,
     )
     say(summary.describe_counts(manifest, output), options)
 
@@ -86,6 +94,7 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
     help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen.",
 )
 @PRETOKENIZER_OPTIONS
+@NORMALIZER_OPTION
 @click.option("--vocab-size", type=int, metavar="N", help="Stop at N tokens: special tokens, alphabet and merges.")
 @click.option("--merges", type=int, metavar="N", help="Stop at N merge rules.")
 @click.option(
@@ -124,13 +133,15 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
     tokenmill train counts --model char-bpe --merges 1000 --unk '<unk>' --output small.json
     """
     from pipeline import counts_folder, driver, summary
+    from tokenmill.normalizers import Normalizer
     from tokenmill.trainers import TrainingOptions
 
     counts = counts_folder.find_counts(inputs)
-    asked = choose_pretokenizer(options)
+    asked, normalizer = choose_pretokenizer(options), choose_normalizer(options)
     training = TrainingOptions(
         model=options["model"],
         pretokenizer=(asked or "gpt2") if counts is None else counts_folder.check_pretokenizer(counts, asked),
+        normalizer=(normalizer or Normalizer()) if counts is None else counts_folder.check_normalizer(counts, normalizer),
         special_tokens=options["special"],
         unk_token=options["unk"],
         **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict", *BPE_OPTION_NAMES)},
@@ -282,18 +293,36 @@ def report(beam_args: tuple[str, ...], inputs: tuple[str, ...], tokenizer: str, 
 
 @main.command()
 @click.argument("config", metavar="CONFIG.yaml")
-@click.option("--overwrite", is_flag=True, help="Replace what the output folder holds.")
+@click.option("--overwrite", is_flag=True, help="Make all anew, and replace what the output folder holds.")
+@click.option("--retrain", is_flag=True, help="Learn the tokenizer anew when the word counts have changed; all is encoded again.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and why; do nothing.")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="As in the other commands."
 )
 @click.pass_obj
-def build(beam_args: tuple[str, ...], config: str, overwrite: bool, **options: Any) -> None:
-    """Count, train and encode as a configuration file says; configs/quickstart.yaml explains the keys."""
-    from pipeline import build as builder
+def build(beam_args: tuple[str, ...], config: str, overwrite: bool, retrain: bool, dry_run: bool, **options: Any) -> None:
+    """Count, train and encode as a configuration file says; configs/quickstart.yaml explains the keys.
+
+    The next time, only files that are new or have changed are counted and encoded, and what is gone leaves; the tokenizer stays
+    as it is unless --retrain is given. With nothing to do it says so at once. A build that was cut short is finished by the same
+    command.
+    """
+    from pipeline import state
+    from pipeline.config import load_config
     from pipeline.progress import reporter
 
-    say(builder.build_dataset(config, reporter(options["log_format"], options["quiet"]), beam_args, overwrite=overwrite), options)
+    loaded = load_config(config)
+    report = reporter(options["log_format"], options["quiet"])
+    if not overwrite and not retrain and state.is_current(loaded):
+        manifest = state.load_manifest(loaded)
+        report.tell("build", {"changed": False, **manifest["totals"]})
+        say(state.describe_current(manifest, loaded.output.folder), options)
+        return
+    from pipeline import build as builder
+
+    work = builder.describe_build if dry_run else builder.build_dataset
+    say(work(loaded, report, beam_args, overwrite=overwrite, retrain=retrain), options)
 
 
 @main.command()

@@ -49,6 +49,14 @@ class InputSection(Section):
     max_rejects: Annotated[int, Field(ge=0)] | str | None = None
 
 
+class ReplaceSection(Section):
+    """A normalizer that puts one text in the place of another, or of the matches of a pattern."""
+
+    name: Literal["replace", "replace_regex"]
+    pattern: str = Field(min_length=1)
+    content: str
+
+
 class TrainSection(Section):
     """Which tokenizer to train. Exactly one of `vocab_size` and `merges` says how large it gets."""
 
@@ -56,6 +64,7 @@ class TrainSection(Section):
     pretokenizer: PretokenizerName
     split_digits: DigitGroup | None = None
     pattern: str | None = None
+    normalizer: list[str | ReplaceSection] = Field(default_factory=list)
     vocab_size: int | None = Field(default=None, ge=1)
     merges: int | None = Field(default=None, ge=0)
     ties: Literal["smallest", "first-seen"] = "smallest"

@@ -42,6 +42,7 @@ from tokenmill.errors import (
     UsageError,
 )
 from tokenmill.merge_loop import MergeRules
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions, train_tokenizer
@@ -63,6 +64,7 @@ def count_corpus(
     output: str,
     run: Execution,
     *,
+    normalizer: Normalizer | None = None,
     overwrite: bool = False,
     update: bool = False,
     plan: Plan | None = None,
@@ -72,10 +74,10 @@ def count_corpus(
     With `update` counts that are published are brought up to date: only splits that are new are counted, and the counts of each
     split are kept for the next time.
     """
-    options = CountOptions(corpus.read, PreTokenizer.of(pretokenizer))
+    options = CountOptions(corpus.read, PreTokenizer.of(pretokenizer), normalizer or Normalizer())
     with _open_run("count", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
         folder, plan = job.folder, job.plan
-        fork_workers(plan, run, lambda: warm_up_counting(options.pretokenizer))
+        fork_workers(plan, run, lambda: warm_up_counting(options.pretokenizer, options.normalizer))
         options = replace(
             options,
             journal_folder=folder.journal,
@@ -86,7 +88,8 @@ def count_corpus(
         records = _run_job("count", count_graph(plan.splits, options), plan.splits, job, run)
         files, totals = _close_books(plan, records, folder)
         words = sum(record["words"] for record in records.values())
-        return counts_folder.write_counts(folder, options.pretokenizer, files, totals, words, records if update else None)
+        groups, cutting = records if update else None, (options.pretokenizer, options.normalizer)
+        return counts_folder.write_counts(folder, *cutting, files, totals, words, groups)
 
 
 def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execution) -> tuple[Tokenizer, MergeRules]:
@@ -120,7 +123,7 @@ def train_on_corpus(
     parent, name = os.path.split(output)
     working = os.path.join(parent, f".{name}.counts-{uuid.uuid4().hex[:8]}")
     try:
-        manifest = count_corpus(corpus, options.pretokenizer, working, run)
+        manifest = count_corpus(corpus, options.pretokenizer, working, run, normalizer=options.normalizer)
         totals = manifest["totals"]
         if totals["rejected"] and not totals["distinct_words"]:
             read, rejected = totals["documents"], totals["rejected"]
@@ -171,10 +174,8 @@ def encode_corpus(
     With `update` a dataset that is published is brought up to date: only splits that are new are encoded.
     """
     tokenizer, rows = load_tokenizer(tokenizer_path), rows or RowOptions()
-    packing = choose_packing(rows, tokenizer)
-    content = tokenizer.to_bytes()
-    sha256 = hash_bytes(content)
-    options = EncodeOptions(corpus.read, "", sha256, packing=packing, shuffle=rows.shuffle)
+    options = make_encode_options(corpus, tokenizer, rows)
+    packing, content, sha256 = options.packing, tokenizer.to_bytes(), options.tokenizer_sha256
     with _open_run("encode", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
         folder, plan = job.folder, job.plan
         carried = folder.working("tokenizer.json")
@@ -198,6 +199,12 @@ def encode_corpus(
         card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
         folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
     return manifest
+
+
+def make_encode_options(corpus: Corpus, tokenizer: Tokenizer, rows: RowOptions) -> EncodeOptions:
+    """All that the shards of a corpus depend on; what they go to is not said yet."""
+    packing = choose_packing(rows, tokenizer)
+    return EncodeOptions(corpus.read, "", hash_bytes(tokenizer.to_bytes()), packing=packing, shuffle=rows.shuffle)
 
 
 @dataclass(frozen=True)

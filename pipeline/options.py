@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.names import DIGIT_GROUPS, MOST_BLOCK, PACKS, PRETOKENIZERS, TAILS
+from tokenmill.names import DIGIT_GROUPS, MOST_BLOCK, NORMALIZERS, PACKS, PRETOKENIZERS, TAILS
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
     from pipeline.shaping import RowOptions
+    from tokenmill.normalizers import Normalizer
     from tokenmill.pretokenizers import PreTokenizer
 
 Command = Callable[..., Any]
@@ -73,6 +74,14 @@ PRETOKENIZER_OPTIONS = add_options(
         help="Cut digits out of the text first: 1, each by itself; 3, in groups of three counted from the right.",
     ),
     click.option("--pattern", metavar="REGEX", help="Words are the matches of this pattern of the regex package: exact, slow."),
+)
+
+NORMALIZER_OPTION = click.option(
+    "--normalizer",
+    multiple=True,
+    metavar="NAME",
+    help=f"What is done to text first: {', '.join(NORMALIZERS)}, replace:OLD=>NEW or replace_regex:PATTERN=>NEW. Can be given "
+    "again, in order.",
 )
 
 BPE_OPTIONS = add_options(
@@ -136,6 +145,14 @@ def choose_pretokenizer(options: dict[str, Any]) -> PreTokenizer | None:
     if name is None and digits is None and pattern is None:
         return None
     return PreTokenizer(name or ("gpt2" if pattern is None else "regex"), None if digits is None else int(digits), pattern)
+
+
+def choose_normalizer(options: dict[str, Any]) -> Normalizer | None:
+    """The normalizer that the options ask for, None when they say nothing of it."""
+    from tokenmill.normalizers import Normalizer, parse_option
+
+    given = options["normalizer"]
+    return Normalizer.of([parse_option(text) for text in given]) if given else None
 
 
 def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:

@@ -42,6 +42,7 @@ def test_defaults_are_those_of_the_command_line() -> None:
             "pretokenizer": "gpt2",
             "split_digits": None,
             "pattern": None,
+            "normalizer": [],
             "vocab_size": 300,
             "merges": None,
             "ties": "smallest",

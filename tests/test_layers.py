@@ -44,6 +44,7 @@ LAYERS = (
         "models",
         "wordpiece",
         "normalizers",
+        "normalizing",
         "scanners",
         "patterns",
         "pretokenizers",

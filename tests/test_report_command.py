@@ -156,6 +156,22 @@ def test_build_ends_with_a_report(folder: Path, tmp_path: Path) -> None:
     assert [len(made["groups"]), made["texts"]["documents"], made["texts"]["rejected"]] == [3, 30, 10]
     assert made["tokenizers"][0]["name"] == "tokenizer.json" and made["tokenizers"][0]["vocab_size"] == 300
     assert (tmp_path / "out" / "report.html").read_text().startswith("<!DOCTYPE html>")
-    check_error(call("build", configure("{enabled: true}")), 2, "give --overwrite")
-    assert call("build", configure("{enabled: true}"), "--overwrite", "--quiet").output == ""
+    again = call("build", configure("{enabled: true, by: lang, limit: 40}"))
+    assert again.exit_code == 0 and "report   " not in again.stdout and "nothing has changed" in again.stdout
+    other = call("build", configure("{enabled: true}"))
+    assert "report   400 documents" in other.stdout and "encode: " not in other.stderr, "the report alone is made anew"
     assert json.loads((tmp_path / "out" / "report.json").read_text())["texts"]["documents"] == 400
+    (tmp_path / "out" / "report.html").unlink()
+    assert "report   400 documents" in call("build", configure("{enabled: true}")).stdout
+    assert "report: " not in call("build", configure("{enabled: true}")).stderr
+
+
+def test_build_replaces_no_report_that_is_not_its_own(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.json").write_text("{}")
+    (tmp_path / "c.yaml").write_text(
+        f"input: {{inputs: ['{folder / 'corpus.parquet'}']}}\n"
+        "train: {model: byte-bpe, pretokenizer: gpt2, vocab_size: 300}\n"
+        f"report: {{enabled: true}}\noutput: {{folder: '{tmp_path / 'out'}'}}\n"
+    )
+    check_error(call("build", tmp_path / "c.yaml"), 2, "report.json exists; choose another name, or give --overwrite")

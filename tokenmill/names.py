@@ -10,6 +10,9 @@ PretokenizerName = Literal[
 #: What `--pretokenizer` takes; `pretokenizers.py` says what each does.
 PRETOKENIZERS: tuple[str, ...] = get_args(PretokenizerName)
 
+#: What `--normalizer` takes beside `replace:OLD=>NEW` and `replace_regex:PATTERN=>NEW`; `normalizers.py` says what each does.
+NORMALIZERS = ("identity", "nfc", "nfd", "nfkc", "nfkd", "lowercase", "strip_accents", "strip_marks", "bert_clean")
+
 DigitGroup = Literal[1, 3]
 #: What `--split-digits` takes.
 DIGIT_GROUPS: tuple[int, ...] = get_args(DigitGroup)

@@ -49,7 +49,7 @@ class Tokenizer:
     ) -> None:
         self.model = model
         self.pretokenizer = pretokenizer
-        self.normalizer = normalizer or Normalizer("identity")
+        self.normalizer = normalizer or Normalizer()
         self.training = dict(training or {})
         self._lock = threading.Lock()
         self._encoder: Encoder | None = None
@@ -90,7 +90,7 @@ class Tokenizer:
                 tokenizer = recognition.loads(read_file(target), pretokenizer=pretokenizer, special_tokens=special_tokens)
         except (TokenizerFileError, UsageError) as error:
             raise type(error)(f"{path}: {error}") from None
-        tokenizer._encoder = Encoder(tokenizer.model, tokenizer.pretokenizer)
+        tokenizer._encoder = Encoder(tokenizer.model, tokenizer.pretokenizer, tokenizer.normalizer)
         return tokenizer
 
     def to_format(self, target: str) -> dict[str, bytes]:
@@ -193,7 +193,7 @@ class Tokenizer:
             texts = large_strings(texts)
         with self._lock:
             if self._encoder is None:
-                self._encoder = Encoder(self.model, self.pretokenizer)
+                self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
             return self._encoder.encode(texts)
 
     def _encode_checked(self, texts: pa.Array) -> pa.LargeListArray:
@@ -206,6 +206,8 @@ class Tokenizer:
     def describe_unknown(self, text: str | bytes, place: str) -> str:
         """Which character of a text the alphabet lacks, where, and what to do about it."""
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        if not self.normalizer.is_identity:
+            text, place = self.normalizer.normalize(text), f"{place}, normalized"
         if isinstance(self.model, WordPieceModel):
             return describe_lost_word(self.model, self.pretokenizer, text, place)
         forms = self.model.tables.character_ids.reshape(-1, CODE_POINTS)

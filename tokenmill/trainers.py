@@ -7,7 +7,7 @@ tokenizer, rules = train_tokenizer(counts, TrainingOptions(model="byte-bpe", pre
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeEr
 from tokenmill.merge_loop import MergeRules, OnMerges, learn_merges
 from tokenmill.models import BpeModel, alphabet_of, number_tokens
 from tokenmill.names import BPE_OPTION_NAMES
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training_symbols import TrainingSymbols, symbols_for_training
@@ -34,7 +35,7 @@ IDS = ("rank", "sorted")
 class TrainingOptions:
     """What to train. Exactly one of `vocab_size` (specials, alphabet and products together) and `merges` (rules) is given.
 
-    `pretokenizer`: the one that the words were counted with; a name will do where it has no options.
+    `pretokenizer`, `normalizer`: those that the words were counted with; a name will do where the pre-tokenizer has no options.
     `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`; `min_count`: pairs that occur less often are not merged;
     `strict`: too few pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it
     is one of them.
@@ -55,6 +56,7 @@ class TrainingOptions:
     unk_token: str | None = None
     min_count: int = 1
     strict: bool = False
+    normalizer: Normalizer = field(default_factory=Normalizer)
     max_token_length: int | None = None
     limit_alphabet: int | None = None
     end_of_word_suffix: str | None = None
@@ -229,7 +231,9 @@ def _build_tokenizer(
     lefts, rights = ([tokens[token] for token in column] for column in rules.pairs.T.tolist())
     pairs = tuple(zip(lefts, rights, strict=True))
     model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
-    return Tokenizer(model, pretokenizer=pretokenizer, training=_describe_training(counts, options))
+    return Tokenizer(
+        model, pretokenizer=pretokenizer, normalizer=options.normalizer, training=_describe_training(counts, options)
+    )
 
 
 def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, object]:

@@ -24,7 +24,7 @@ _KEYS = {
     "format": str,
     "version": int,
     "model": str,
-    "normalizer": str,
+    "normalizer": (str, dict, list),
     "pretokenizer": (str, dict),
     "special_tokens": list,
     "unk": (str, type(None)),
@@ -48,7 +48,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "format": schemas.TOKENIZER_FORMAT,
         "version": schemas.TOKENIZER_VERSION,
         "model": model.name,
-        "normalizer": tokenizer.normalizer.name,
+        "normalizer": tokenizer.normalizer.spec,
         "pretokenizer": tokenizer.pretokenizer.spec,
         "special_tokens": list(model.special_tokens),
         "unk": model.unk_token,
@@ -85,6 +85,8 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
             "a file of two keys stands for char-bpe behind wordpunct, "
             f"this is {model.name} behind {pretokenizer}; use --to native"
         )
+    if not tokenizer.normalizer.is_identity:
+        raise UsageError(f"a file of two keys cannot say that text is normalized by {tokenizer.normalizer}; use --to native")
     if told := _describe_encoding(model):
         raise UsageError(f"a file of two keys cannot say {next(iter(told))}; use --to native")
     if model.special_tokens:
@@ -135,7 +137,7 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
         ignore_merges=document.get("ignore_merges", False),
         fuse_unk=document.get("fuse_unk", False),
     )
-    normalizer = _named(Normalizer, document, "normalizer", "identity")
+    normalizer = _named(Normalizer.of, document, "normalizer", "identity")
     return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
 
 

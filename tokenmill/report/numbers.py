@@ -189,7 +189,7 @@ def make_report(
                 name=name,
                 sha256=tokenizer.sha256,
                 model=tokenizer.model.name,
-                normalizer=tokenizer.normalizer.name,
+                normalizer=str(tokenizer.normalizer),
                 pretokenizer=str(tokenizer.pretokenizer),
                 embedding_rows=tokenizer.embedding_rows,
                 numbers=numbers,

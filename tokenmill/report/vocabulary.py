@@ -78,7 +78,7 @@ def _find_cut(tokenizer: Tokenizer, model: WordPieceModel, token: str) -> Unreac
     """A token that continues words, if what it stands for is cut from a character of its own kind before it."""
     token_id = model.vocab[token]
     text = spell_token(tokenizer, token_id)
-    if not text or tokenizer.pretokenizer.pretokenize(text[0] + text) == [text[0] + text]:
+    if not text or tokenizer.pretokenizer.pretokenize(tokenizer.normalizer.normalize(text[0] + text)) == [text[0] + text]:
         return None
     return _describe(tokenizer, token_id, tokenizer.encode_known(pa.array([text], pa.large_string()))[0][0].as_py())
 

@@ -67,6 +67,7 @@ def _covering(tokenizer: TokenizerReport, percent: int) -> str:
 
 _ROWS: dict[str, Callable[[TokenizerReport], str]] = {
     "model": lambda tokenizer: tokenizer.model,
+    "normalizer": lambda tokenizer: NOTHING if tokenizer.normalizer == "identity" else show(tokenizer.normalizer),
     "pre-tokenizer": lambda tokenizer: show(tokenizer.pretokenizer),
     "vocabulary": lambda tokenizer: count(tokenizer.vocabulary.size),
     "tokens": lambda tokenizer: count(tokenizer.numbers.tokens),
@@ -91,4 +92,4 @@ _ROWS: dict[str, Callable[[TokenizerReport], str]] = {
     "    99 %": lambda tokenizer: _covering(tokenizer, 99),
 }
 #: Rows that are left out where there is nothing to tell.
-_ONLY_IF_ANY = ("    of all tokens", "documents not encoded")
+_ONLY_IF_ANY = ("normalizer", "    of all tokens", "documents not encoded")
