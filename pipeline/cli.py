@@ -88,10 +88,10 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
 @click.option("--output", required=True, metavar="FILE", help="The tokenizer file to write; one that is there is replaced.")
 @click.option(
     "--model",
-    type=click.Choice(["byte-bpe", "char-bpe"]),
+    type=click.Choice(["byte-bpe", "char-bpe", "char"]),
     default="byte-bpe",
     show_default=True,
-    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen.",
+    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen. char: these characters alone.",
 )
 @PRETOKENIZER_OPTIONS
 @NORMALIZER_OPTION
@@ -106,10 +106,10 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
 )
 @click.option(
     "--ids",
-    type=click.Choice(["rank", "sorted"]),
+    type=click.Choice(["rank", "sorted", "codepoint"]),
     default="rank",
     show_default=True,
-    help="rank: special tokens, alphabet, merges in order. sorted: all tokens by code point.",
+    help="rank: special tokens, alphabet, merges in order. sorted: all tokens by code point. codepoint (char): the code points.",
 )
 @click.option("--special", multiple=True, metavar="TOKEN", help="A special token; text never makes it. Can be given again.")
 @click.option("--unk", metavar="TOKEN", help="The token for characters outside the alphabet (char-bpe).")

@@ -324,8 +324,8 @@ def _describe_dataset(
 
 def _count_merges(options: TrainingOptions) -> int:
     """How many merges are asked for; for a character model, whose alphabet is not known yet, at most so many."""
-    if options.merges is not None:
-        return options.merges
+    if options.merges is not None or options.model == "char":
+        return options.merges or 0
     return (options.vocab_size or 0) - len(options.specials) - options.least_alphabet
 
 

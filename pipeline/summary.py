@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.progress import count_things, show_printable
+from tokenmill.alphabets import bytes_of_tokens
 from tokenmill.merge_loop import MergeRules
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.report.numbers import Report
@@ -45,6 +46,8 @@ def describe_counts(manifest: Mapping[str, Any], output: str) -> str:
 def describe_learning(tokenizer: Tokenizer, rules: MergeRules) -> str:
     """The lines on what was learned."""
     model = tokenizer.model
+    if model.name == "char":
+        return f"learned  {count_things(rules.alphabet, 'character')}: vocabulary {len(tokenizer):,}\n"
     shown = [f"{left} {right}" for left, right in model.merge_rules[:_SHOWN_RULES]]
     words = (token for token in model.vocab if token not in tokenizer.special_tokens and _is_word(tokenizer, token))
     longest = sorted(words, key=lambda token: (-len(token), token))[:_SHOWN_TOKENS]
@@ -59,7 +62,9 @@ def describe_learning(tokenizer: Tokenizer, rules: MergeRules) -> str:
 
 
 def _is_word(tokenizer: Tokenizer, token: str) -> bool:
-    """Letters alone, a space in front or not."""
+    """Letters alone, a space in front or not; no byte token, whose letter would be one byte."""
+    if token in bytes_of_tokens():
+        return False
     text = tokenizer.model.alphabet.spell(token).decode("utf-8", "replace")
     return text.removeprefix(" ").isalpha()
 

@@ -42,6 +42,7 @@ LAYERS = (
         "continuations",
         "word_marks",
         "models",
+        "code_points",
         "wordpiece",
         "normalizers",
         "normalizing",

@@ -16,11 +16,13 @@ from tests.strategies import ascii_texts, nasty_texts
 from tests.training import count_texts, train
 from tests.wordpieces import tokenizer_of
 from tokenmill import reference_report
+from tokenmill.code_points import CodePointModel
 from tokenmill.data import load_class_table
 from tokenmill.errors import UsageError
 from tokenmill.formats import tiktoken
 from tokenmill.kernels.measure import BEGINS, ENDS, LEFT_OUT, PADDING, find_differences, measure_documents
 from tokenmill.models import BpeModel
+from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.report.measure import Measurement
 from tokenmill.report.numbers import Lengths, Report, TextNumbers, TokenNumbers, make_report, measure_texts
 from tokenmill.report.sums import add_tables
@@ -302,3 +304,11 @@ def test_decoded_words_with_spaces_between_them(texts: list[str], kind: str) -> 
     decoded = [tokenizer.decode(tokenizer.encode(text), skip_special_tokens=True) for text in texts]
     assert one.numbers.changed == sum(back != text for back, text in zip(decoded, texts, strict=True))
     assert find_unreachable(tokenizer) == []
+
+
+@pytest.mark.jit
+def test_characters_by_their_code_points() -> None:
+    tokenizer = Tokenizer(CodePointModel.of({"<s>": 0x110000}), pretokenizer=PreTokenizer("none"))
+    (one,) = measure_texts({"t": tokenizer}, ["a é", "ああ"]).tokenizers
+    assert (one.numbers.tokens, one.numbers.changed, one.vocabulary.used, one.vocabulary.unreachable) == (5, 0, 4, 0)
+    assert [token.id for token in one.vocabulary.most_used] == [0x3042, 32, 97, 0xE9]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from tokenmill.kernels import base_symbols, bpe, bpe_merge
 from tokenmill.kernels.tables import power_of_two
 from tokenmill.word_marks import Alphabet, MarkedAlphabet, WordMarks
 
-MODELS = ("byte-bpe", "char-bpe")
+MODELS = ("byte-bpe", "char-bpe", "char")
 MAX_ID = 2**31 - 2
 
 _MARKINGS = {"plain": base_symbols.PLAIN, "later": base_symbols.LATER, "last": base_symbols.LAST}
@@ -60,7 +60,7 @@ class Model:
 
     name: str
     alphabet: Alphabet | ContinuationAlphabet
-    vocab: dict[str, int]
+    vocab: Mapping[str, int]
     merge_rules: tuple[tuple[str, str], ...]
     special_tokens: tuple[str, ...] = ()
     unk_token: str | None = None
@@ -93,7 +93,7 @@ class Model:
             raise TokenizerFileError(f"unk: {self.unk_token!r} is not among special_tokens; add it there")
 
     @cached_property
-    def token_of_id(self) -> dict[int, str]:
+    def token_of_id(self) -> Mapping[int, str]:
         """The vocabulary the other way round."""
         return {token_id: token for token, token_id in self.vocab.items()}
 
@@ -154,6 +154,8 @@ class BpeModel(Model):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.name == "char" and self.merge_rules:
+            raise TokenizerFileError(f"merge_rules[0]: a char model has no rules, this is {self.merge_rules[0]}")
         if self.ignore_merges and (not self.takes_any_bytes or self.marks.text):
             raise TokenizerFileError(f"ignore_merges: a {self.name} model cannot do that, only byte-bpe without marks")
         if self.marks.text or self.alphabet.byte_fallback:
@@ -242,7 +244,7 @@ class BpeModel(Model):
         return self.vocab.keys() - set(self.special_tokens)
 
 
-def check_ids(vocab: dict[str, int]) -> None:
+def check_ids(vocab: Mapping[str, int]) -> None:
     """Every id is a whole number from 0 to 2^31 - 2 and stands once."""
     owner: dict[int, str] = {}
     for token, token_id in vocab.items():

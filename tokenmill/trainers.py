@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.alphabets import byte_tokens
+from tokenmill.alphabets import CODE_POINTS, byte_tokens
+from tokenmill.code_points import CodePointModel
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
 from tokenmill.merge_loop import MergeRules, OnMerges, learn_merges
 from tokenmill.models import BpeModel, alphabet_of, number_tokens
@@ -28,7 +29,7 @@ from tokenmill.word_marks import Alphabet, WordMarks
 OnNamedMerges = Callable[[int, list[tuple[str, str, int]]], None]
 
 TIES = ("smallest", "first-seen")
-IDS = ("rank", "sorted")
+IDS = ("rank", "sorted", "codepoint")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class TrainingOptions:
     """What to train. Exactly one of `vocab_size` (specials, alphabet and products together) and `merges` (rules) is given.
 
     `pretokenizer`, `normalizer`: those that the words were counted with; a name will do where the pre-tokenizer has no options.
-    `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`; `min_count`: pairs that occur less often are not merged;
+    `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`, or `codepoint` with the model `char`, which has no merges and
+    needs neither size; `min_count`: pairs that occur less often are not merged;
     `strict`: too few pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it
     is one of them.
 
@@ -64,8 +66,10 @@ class TrainingOptions:
     byte_fallback: bool = False
 
     def __post_init__(self) -> None:
-        if (self.vocab_size is None) == (self.merges is None):
+        if (self.vocab_size is None) == (self.merges is None) and (self.model != "char" or self.merges is not None):
             raise UsageError("give either a vocabulary size or a number of merges")
+        if self.model == "char" and self.merges:
+            raise UsageError(f"merges {self.merges}: a char model has none; leave it out, or choose char-bpe")
         for name, value, choices in (("ties", self.ties, TIES), ("ids", self.ids, IDS)):
             if value not in choices:
                 raise UsageError(f"{name} {value!r} is not known; choose one of {', '.join(choices)}")
@@ -79,6 +83,7 @@ class TrainingOptions:
             if number is not None and number < least:
                 raise UsageError(f"{name} {number} is below {least}")
         self._check_alphabet_options()
+        self._check_code_points()
         least = self.least_alphabet
         if least and self.vocab_size is not None and self.vocab_size < least + len(self.specials):
             raise VocabularySizeError(_describe_least(self.vocab_size, least, len(self.specials)))
@@ -96,6 +101,16 @@ class TrainingOptions:
             if given is not None and self.model == "byte-bpe":
                 raise UsageError(f"a {name} is for models of characters, not for byte-bpe; leave it out")
         self.alphabet(marks_spaces=False)  # which options go together is the alphabet's matter
+
+    def _check_code_points(self) -> None:
+        """Code points as ids leave nothing to choose but special tokens."""
+        if self.ids != "codepoint":
+            return
+        if self.model != "char":
+            raise UsageError(f"ids codepoint: a token of a {self.model} model is more than a character; choose the model char")
+        for name in ("vocab_size", "unk_token", *BPE_OPTION_NAMES):
+            if getattr(self, name):
+                raise UsageError(f"{name.replace('_', ' ')} makes no sense with code points as ids: every character has one")
 
     def alphabet(self, *, marks_spaces: bool) -> Alphabet:
         """The alphabet that these options ask for."""
@@ -162,8 +177,8 @@ def token_strings(rules: MergeRules, visible: Sequence[str], alphabet: Alphabet)
 
 def _count_merges(base: TrainingSymbols, options: TrainingOptions) -> int:
     """How many rules are asked for."""
-    if options.merges is not None:
-        return options.merges
+    if options.merges is not None or options.model == "char":
+        return options.merges or 0
     return (options.vocab_size or 0) - len(options.specials) - len(options.byte_tokens) - len(base.visible)
 
 
@@ -224,6 +239,10 @@ def _describe_shortage(rules: MergeRules, options: TrainingOptions) -> str:
 def _build_tokenizer(
     counts: pa.Table, rules: MergeRules, visible: Sequence[str], options: TrainingOptions, pretokenizer: PreTokenizer
 ) -> Tokenizer:
+    training = _describe_training(counts, options)
+    if options.ids == "codepoint":
+        by_code_point = CodePointModel.of({token: CODE_POINTS + place for place, token in enumerate(options.specials)})
+        return Tokenizer(by_code_point, pretokenizer=pretokenizer, normalizer=options.normalizer, training=training)
     alphabet = options.alphabet(marks_spaces=pretokenizer.marks_spaces)
     tokens = token_strings(rules, visible, alphabet)
     symbols, products = [*options.byte_tokens, *visible], tokens[len(visible) :]
@@ -231,9 +250,7 @@ def _build_tokenizer(
     lefts, rights = ([tokens[token] for token in column] for column in rules.pairs.T.tolist())
     pairs = tuple(zip(lefts, rights, strict=True))
     model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
-    return Tokenizer(
-        model, pretokenizer=pretokenizer, normalizer=options.normalizer, training=_describe_training(counts, options)
-    )
+    return Tokenizer(model, pretokenizer=pretokenizer, normalizer=options.normalizer, training=training)
 
 
 def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, object]:

@@ -60,6 +60,8 @@ def _continues(model: BpeModel | WordPieceModel, token: str) -> bool:
 
 def _find_broken(tokenizer: Tokenizer, ids: list[int]) -> list[Unreachable]:
     """Of tokens that stand alone, those whose spelling is encoded into others."""
+    if not ids:
+        return []
     model = tokenizer.model
     specials = {model.vocab[token] for token in model.special_tokens}
     kind = pa.large_binary() if model.takes_any_bytes else pa.large_string()
