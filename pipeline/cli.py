@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from pipeline.cli_trust import pin, verify
+from pipeline.cli_trust import pin, plan, verify
 from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import (
@@ -355,6 +355,7 @@ def explain(tokenizer: str | None, texts: tuple[str, ...], **options: Any) -> No
 
 main.add_command(verify)
 main.add_command(pin)
+main.add_command(plan)
 
 
 def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:
