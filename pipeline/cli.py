@@ -89,9 +89,8 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
 @click.option(
     "--model",
     type=click.Choice(["byte-bpe", "char-bpe", "char"]),
-    default="byte-bpe",
-    show_default=True,
-    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen. char: these characters alone.",
+    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen. char: these characters alone. "
+    "[default: byte-bpe]",
 )
 @PRETOKENIZER_OPTIONS
 @NORMALIZER_OPTION
@@ -118,6 +117,11 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
 )
 @click.option("--strict", is_flag=True, help="Fail when the corpus has too few pairs for the size asked for.")
 @BPE_OPTIONS
+@click.option(
+    "--extend",
+    metavar="FILE",
+    help="Add to this tokenizer: its ids and rules stay. --vocab-size is then the size of all, --merges what is added.",
+)
 @CORPUS_OPTIONS
 @RUN_OPTIONS
 @click.pass_obj
@@ -131,6 +135,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
     \b
     tokenmill train corpus/ --vocab-size 32000 --special '<|endoftext|>' --output tokenizer.json
     tokenmill train counts --model char-bpe --merges 1000 --unk '<unk>' --output small.json
+    tokenmill train more/ --extend tokenizer.json --merges 1000 --output larger.json
     """
     from pipeline import counts_folder, driver, summary
     from tokenmill.normalizers import Normalizer
@@ -138,8 +143,12 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
 
     counts = counts_folder.find_counts(inputs)
     asked, normalizer = choose_pretokenizer(options), choose_normalizer(options)
+    extended = None if options["extend"] is None else driver.load_tokenizer(options["extend"])
+    if extended is not None:
+        asked, normalizer = asked or extended.pretokenizer, normalizer or extended.normalizer
     training = TrainingOptions(
-        model=options["model"],
+        model=options["model"] or ("byte-bpe" if extended is None else extended.model.name),
+        extend=extended,
         pretokenizer=(asked or "gpt2") if counts is None else counts_folder.check_pretokenizer(counts, asked),
         normalizer=(normalizer or Normalizer()) if counts is None else counts_folder.check_normalizer(counts, normalizer),
         special_tokens=options["special"],

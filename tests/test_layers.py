@@ -52,7 +52,7 @@ LAYERS = (
     ),
     ("word_counts", "merge_loop", "score_loop", "training_symbols", "encoder", "unmatched", "packing"),
     ("tokenizer",),
-    ("trainers", "formats", "postprocessors", "report", "block_rows", "dataset", "explain"),
+    ("trainers", "extension", "formats", "postprocessors", "report", "block_rows", "dataset", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 
