@@ -55,6 +55,8 @@ def build_dataset(
         _remember(build, {})
         done = all(step.is_done for step in steps)
         text = "" if done else _carry_out(build, plan, steps)
+        for folder in (build.output, OutputFolder(build.counts), OutputFolder(build.tokens)):
+            folder.sweep()
         stamps = {file.path: plan.stamps[file.name] for file in plan.files}
         _remember(build, remember_files(plan.states, stamps, seen))
     manifest = read_manifest(build.tokens if config.encode.enabled else build.counts) or {}

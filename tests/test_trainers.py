@@ -151,7 +151,7 @@ def test_options_that_cannot_be(changes: dict[str, object], message: str) -> Non
 def test_names_that_are_not_known() -> None:
     counts = count_texts(LOW, "none")
     told = message_of(lambda: train_tokenizer(counts, options(model="lstm")), UsageError)
-    assert told == "model 'lstm' is not known; choose one of byte-bpe, char-bpe, char"
+    assert told == "model 'lstm' is not known; choose one of byte-bpe, char-bpe, char, wordpiece, byte-wordpiece"
     told = message_of(lambda: train_tokenizer(counts, options(pretokenizer="knife")), UsageError)
     assert told == f"unknown pre-tokenizer 'knife'; known are: {', '.join(PRETOKENIZERS)}"
 

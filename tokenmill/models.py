@@ -15,14 +15,14 @@ from tokenmill.kernels import base_symbols, bpe, bpe_merge
 from tokenmill.kernels.tables import power_of_two
 from tokenmill.word_marks import Alphabet, MarkedAlphabet, WordMarks
 
-MODELS = ("byte-bpe", "char-bpe", "char")
+MODELS = ("byte-bpe", "char-bpe", "char", "wordpiece", "byte-wordpiece")
 MAX_ID = 2**31 - 2
 
 _MARKINGS = {"plain": base_symbols.PLAIN, "later": base_symbols.LATER, "last": base_symbols.LAST}
 
 
 def alphabet_of(model: str, *, marks_spaces: bool, marks: WordMarks | None = None, byte_fallback: bool = False) -> Alphabet:
-    """The alphabet of a model by name; `marks_spaces` and `byte_fallback` matter to character models alone."""
+    """The alphabet of a BPE model by name; `marks_spaces` and `byte_fallback` matter to character models alone."""
     if model not in MODELS:
         raise UsageError(f"model {model!r} is not known; choose one of {', '.join(MODELS)}")
     if model == "byte-bpe" and byte_fallback:

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from tokenmill import wordpiece
 from tokenmill.alphabets import CODE_POINTS, byte_tokens
 from tokenmill.code_points import CodePointModel
+from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
 from tokenmill.extension import check_extended, check_size, extend_model, new_specials, symbols_for_extension
 from tokenmill.merge_loop import MergeRules, OnMerges, learn_merges
@@ -25,6 +27,7 @@ from tokenmill.tokenizer import Tokenizer
 from tokenmill.training_symbols import TrainingSymbols, symbols_for_training
 from tokenmill.word_counts import binary_buffers, fingerprint_counts, in_corpus_order
 from tokenmill.word_marks import Alphabet, WordMarks
+from tokenmill.wordpiece import WordPieceModel, check_options, wordpiece_alphabet
 
 #: Called now and then while merging: how many rules are made, and the latest of them as (left, right, count), in visible form.
 OnNamedMerges = Callable[[int, list[tuple[str, str, int]]], None]
@@ -48,6 +51,9 @@ class TrainingOptions:
     others. `end_of_word_suffix`: a symbol behind the last of every word; `continuation_prefix`: what symbols inside a word begin
     with.
 
+    Of WordPiece models, `score`: `likelihood` (default) or `frequency`; `continuation_prefix` is `##` unless it is given;
+    `max_word_characters`: longer words become the unk token (default 100, of bytes none), 0 for no limit.
+
     `extend`: a tokenizer whose vocabulary and rules stay as they are, and to which training adds: `vocab_size` is then the size
     of all together, `merges` how many rules are new; so are `special_tokens` and `unk_token`.
     """
@@ -69,6 +75,8 @@ class TrainingOptions:
     continuation_prefix: str | None = None
     byte_fallback: bool = False
     extend: Tokenizer | None = None
+    score: str | None = None
+    max_word_characters: int | None = None
 
     def __post_init__(self) -> None:
         if (self.vocab_size is None) == (self.merges is None) and (self.model != "char" or self.merges is not None):
@@ -105,8 +113,12 @@ class TrainingOptions:
             if mark == "":
                 raise UsageError(f"the {name} is empty; leave it out, or give one such as '</w>' or '##'")
         for name, given in (("limit of the alphabet", self.limit_alphabet), ("continuation prefix", self.continuation_prefix)):
-            if given is not None and self.model == "byte-bpe":
-                raise UsageError(f"a {name} is for models of characters, not for byte-bpe; leave it out")
+            if given is not None and (self.model == "byte-bpe" or (self.model == "byte-wordpiece" and "limit" in name)):
+                raise UsageError(f"a {name} is for models of characters, not for {self.model}; leave it out")
+        check_options(self.model, self.score, self.max_word_characters)
+        if self.is_wordpiece and (self.byte_fallback or self.end_of_word_suffix):
+            name = "byte fallback" if self.byte_fallback else "an end-of-word suffix"
+            raise UsageError(f"{name} is for BPE, not for {self.model}; leave it out")
         self.alphabet(marks_spaces=False)  # which options go together is the alphabet's matter
 
     def _check_extension(self, extended: Tokenizer) -> None:
@@ -135,10 +147,17 @@ class TrainingOptions:
             if getattr(self, name):
                 raise UsageError(f"{name.replace('_', ' ')} makes no sense with code points as ids: every character has one")
 
-    def alphabet(self, *, marks_spaces: bool) -> Alphabet:
+    def alphabet(self, *, marks_spaces: bool) -> Alphabet | ContinuationAlphabet:
         """The alphabet that these options ask for."""
+        if self.is_wordpiece:
+            return wordpiece_alphabet(self.model, marks_spaces=marks_spaces, prefix=self.continuation_prefix)
         marks = WordMarks(self.end_of_word_suffix or "", self.continuation_prefix or "")
         return alphabet_of(self.model, marks_spaces=marks_spaces, marks=marks, byte_fallback=self.byte_fallback)
+
+    @property
+    def is_wordpiece(self) -> bool:
+        """Whether the model is WordPiece, of characters or of bytes."""
+        return self.model in wordpiece.MODELS
 
     @property
     def byte_tokens(self) -> tuple[str, ...]:
@@ -150,7 +169,7 @@ class TrainingOptions:
         """How many tokens there are whatever the corpus holds: bytes, byte tokens, the suffix; those that are extended."""
         if self.extend is not None:
             return len(self.extend)
-        bytes_ = 256 if self.model == "byte-bpe" or self.byte_fallback else 0
+        bytes_ = 512 if self.model == "byte-wordpiece" else 256 if self.model == "byte-bpe" or self.byte_fallback else 0
         return bytes_ + (self.end_of_word_suffix is not None)
 
     @property
@@ -188,6 +207,7 @@ def train_tokenizer(
         lengths=base.lengths,
         most_length=options.max_token_length,
         on_merges=None if on_merges is None else _name_merges(base.visible, alphabet, on_merges),
+        score=options.score or "likelihood" if options.is_wordpiece else "frequency",
     )
     if options.strict and rules.exhausted:
         others = len(options.specials) + len(options.byte_tokens) + len(base.visible)
@@ -225,7 +245,7 @@ def _extend_tokenizer(
     return Tokenizer(longer, pretokenizer=extended.pretokenizer, normalizer=extended.normalizer, training=training), rules
 
 
-def token_strings(rules: MergeRules, visible: Sequence[str], alphabet: Alphabet) -> list[str]:
+def token_strings(rules: MergeRules, visible: Sequence[str], alphabet: Alphabet | ContinuationAlphabet) -> list[str]:
     """The visible form of every token of a training run by its number: the base symbols, then the products."""
     tokens = list(visible)
     for left, right in zip(*rules.pairs.T.tolist(), strict=True):
@@ -240,7 +260,7 @@ def _count_merges(base: TrainingSymbols, options: TrainingOptions) -> int:
     return (options.vocab_size or 0) - len(options.specials) - len(options.byte_tokens) - len(base.visible)
 
 
-def _name_merges(visible: Sequence[str], alphabet: Alphabet, on_merges: OnNamedMerges) -> OnMerges:
+def _name_merges(visible: Sequence[str], alphabet: Alphabet | ContinuationAlphabet, on_merges: OnNamedMerges) -> OnMerges:
     """Translate the kernel's numbers for those who watch."""
     names = list(visible)
 
@@ -277,7 +297,7 @@ def _describe_least(size: int, alphabet: int, specials: int) -> str:
     )
 
 
-def _forbid_tokens(alphabet: Alphabet, visible: Sequence[str], tokens: Sequence[str]) -> list[list[int]]:
+def _forbid_tokens(alphabet: Alphabet | ContinuationAlphabet, visible: Sequence[str], tokens: Sequence[str]) -> list[list[int]]:
     """Tokens that are there already and that text could spell, as symbol numbers: no rule may make them."""
     number_of = {symbol: number for number, symbol in enumerate(visible)}
     spelled = (alphabet.base_symbols(token) for token in tokens)
@@ -307,7 +327,12 @@ def _build_tokenizer(
     vocab = number_tokens(options.specials, symbols, products, ids=options.ids)
     lefts, rights = ([tokens[token] for token in column] for column in rules.pairs.T.tolist())
     pairs = tuple(zip(lefts, rights, strict=True))
-    model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
+    model: BpeModel | WordPieceModel
+    if isinstance(alphabet, ContinuationAlphabet):
+        limit = wordpiece.limit_of(options.model, options.max_word_characters)
+        model = WordPieceModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token, limit)
+    else:
+        model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
     return Tokenizer(model, pretokenizer=pretokenizer, normalizer=options.normalizer, training=training)
 
 
@@ -323,4 +348,5 @@ def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, 
         "ids": options.ids,
         "min_count": options.min_count,
         **chosen,
+        **({"score": options.score or "likelihood"} if options.is_wordpiece else {}),
     }

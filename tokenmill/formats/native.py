@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tokenmill import schemas
+from tokenmill import schemas, wordpiece
 from tokenmill.code_points import CodePointModel
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.json_text import parse_object, to_json
@@ -19,7 +19,7 @@ from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.word_marks import WordMarks
-from tokenmill.wordpiece import WordPieceModel
+from tokenmill.wordpiece import WordPieceModel, wordpiece_alphabet
 
 _KEYS = {
     "format": str,
@@ -38,6 +38,7 @@ _KEYS = {
     "end_of_word_suffix": str,
     "suffix_attached": bool,
     "continuation_prefix": str,
+    "max_word_characters": (int, type(None)),
     "merge_rules": list,
     "vocab": dict,
 }
@@ -118,7 +119,8 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     _check_keys(document)
     pretokenizer = _named(PreTokenizer.of, document, "pretokenizer", "wordpunct")
     _check_unicode(document, pretokenizer)
-    model = _read_code_points(document) if "ids" in document else _read_bpe(document, marks_spaces=pretokenizer.marks_spaces)
+    read_model = _read_wordpiece if document.get("model") in wordpiece.MODELS else _read_bpe
+    model = _read_code_points(document) if "ids" in document else read_model(document, marks_spaces=pretokenizer.marks_spaces)
     normalizer = _named(Normalizer.of, document, "normalizer", "identity")
     return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
 
@@ -130,6 +132,7 @@ def _read_specials(document: dict[str, Any]) -> tuple[str, ...]:
 
 def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
     rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
+    _refuse_keys(document, ("max_word_characters",))
     name, fallback = document.get("model", "char-bpe"), document.get("byte_fallback", False)
     specials = _read_specials(document)
     try:
@@ -146,6 +149,25 @@ def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
         ignore_merges=document.get("ignore_merges", False),
         fuse_unk=document.get("fuse_unk", False),
     )
+
+
+def _read_wordpiece(document: dict[str, Any], *, marks_spaces: bool) -> WordPieceModel:
+    _refuse_keys(document, ("ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "suffix_attached"))
+    rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
+    name, prefix = document["model"], document.get("continuation_prefix")
+    try:
+        alphabet = wordpiece_alphabet(name, marks_spaces=marks_spaces, prefix=prefix)
+    except UsageError as error:
+        raise TokenizerFileError(f"continuation_prefix: {error}") from None
+    limit = document.get("max_word_characters", wordpiece.limit_of(name, None))
+    return WordPieceModel(name, alphabet, document["vocab"], rules, _read_specials(document), document.get("unk"), limit)
+
+
+def _refuse_keys(document: dict[str, Any], keys: tuple[str, ...]) -> None:
+    """Keys of other models would change nothing, in silence."""
+    for key in keys:
+        if key in document:
+            raise TokenizerFileError(f"{key}: a {document.get('model', 'char-bpe')} model has none; leave it out")
 
 
 def _read_code_points(document: dict[str, Any]) -> CodePointModel:
