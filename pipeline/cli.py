@@ -270,6 +270,47 @@ def convert(source: str, target: str, format: str, pretokenizer: str | None, spe
 
 
 @main.command()
+@INPUTS
+@click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer to report on.")
+@click.option("--compare", multiple=True, metavar="FILE", help="Another one, side by side. Can be given again.")
+@click.option("--by", "by_column", metavar="COLUMN", help="Numbers for each value of this column too, such as a language.")
+@click.option("--by-file", is_flag=True, help="Numbers for each file too.")
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json", "html"]),
+    default="text",
+    show_default=True,
+    help="text for people, json for programs, html: one page with plots.",
+)
+@click.option("--output", metavar="FILE", help="Write it here [default: standard output].")
+@click.option("--top", type=click.IntRange(min=0), default=20, show_default=True, help="How many tokens of each kind to show.")
+@click.option("--overwrite", is_flag=True, help="Replace the file.")
+@CORPUS_OPTIONS
+@RUN_OPTIONS
+@click.pass_obj
+def report(beam_args: tuple[str, ...], inputs: tuple[str, ...], tokenizer: str, **options: Any) -> None:
+    """Report on what a tokenizer makes of texts.
+
+    Tokens, bytes and characters per token, tokens per word, tokens per document; which tokens the texts use most, which never,
+    and which no text can use; unknown tokens; documents that decoding does not give back.
+
+    \b
+    tokenmill report corpus/ --tokenizer tokenizer.json
+    tokenmill report 'part*.parquet' --by language --tokenizer a.json --compare b.json --output-format html --output report.html
+    """
+    from pipeline import report as handler
+
+    output = options["output"]
+    if output is not None:
+        handler.check_report_output(output, overwrite=options["overwrite"])
+    corpus, run = make_corpus(inputs, options), make_run(beam_args, options)
+    plan = handler.plan_report(corpus, run, by_column=options["by_column"], by_file=options["by_file"])
+    made = handler.carry_out(plan, (tokenizer, *options["compare"]), run, shown=options["top"], output=output)
+    with until_pipe_closes():
+        handler.write_report(made, options["output_format"], output)
+
+
+@main.command()
 @click.argument("config", metavar="CONFIG.yaml")
 @click.option("--overwrite", is_flag=True, help="Make all anew, and replace what the output folder holds.")
 @click.option("--retrain", is_flag=True, help="Learn the tokenizer anew when the word counts have changed; all is encoded again.")

@@ -110,8 +110,17 @@ class EncodeSection(Section):
     shuffle: int | None = Field(default=None, ge=0)
 
 
+class ReportSection(Section):
+    """Whether to report on the tokenizer at the end, over how many documents of the corpus, and by which groups."""
+
+    enabled: bool = False
+    limit: int | None = Field(default=None, ge=1)
+    by: str | None = None
+    by_file: bool = False
+
+
 class OutputSection(Section):
-    """Where everything goes: word counts, tokenizer.json, token shards."""
+    """Where everything goes: word counts, tokenizer.json, token shards, the report."""
 
     folder: str = Field(min_length=1)
 
@@ -122,6 +131,7 @@ class BuildConfig(Section):
     input: InputSection
     train: TrainSection
     encode: EncodeSection = EncodeSection()
+    report: ReportSection = ReportSection()
     output: OutputSection
     workers: int | None = Field(default=None, ge=1)
     split_mb: float = Field(default=32, gt=0)

@@ -9,6 +9,8 @@ from pipeline.progress import count_things, show_printable
 from tokenmill.alphabets import bytes_of_tokens
 from tokenmill.merge_loop import MergeRules
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.report.numbers import Report
+from tokenmill.report.wording import ratio
 from tokenmill.tokenizer import Tokenizer
 
 _SHOWN_RULES = 8
@@ -115,6 +117,17 @@ def describe_packing(manifest: Mapping[str, Any]) -> str:
 def describe_dataset(manifest: Mapping[str, Any], output: str) -> str:
     """After `encode`."""
     return describe_reading(manifest, output) + describe_writing(manifest, output) + describe_use(output)
+
+
+def describe_report(report: Report, output: str) -> str:
+    """The lines on a report of one tokenizer."""
+    numbers, use = report.tokenizers[0].numbers, report.tokenizers[0].vocabulary
+    per_word, per_token = ratio(numbers.tokens_per_word), ratio(numbers.bytes_per_token)
+    return (
+        f"report   {count_things(numbers.documents, 'document')}: {per_token} bytes a token, {per_word} tokens a word; "
+        f"{use.used:,} tokens used, {use.unused:,} never\n"
+        f"         {output}\n"
+    )
 
 
 def describe_use(output: str) -> str:

@@ -76,7 +76,7 @@ def build(folder: Path) -> None:
         "input": {"inputs": [str(folder / "corpus")]},
         "train": {"model": "byte-bpe", "pretokenizer": "gpt2", "vocab_size": 330},
         "output": {"folder": str(folder / "out")},
-        "split_mb": 0.003,
+        "split_mb": 0.0015,
         "workers": 1,
     }
     build_dataset(parse_config(json.dumps(config)), reporter(quiet=True), ())
@@ -126,11 +126,12 @@ def check_readers_view(folder: Path, versions: list[dict[str, str]]) -> None:
 
 
 def make_scenes(root: Path) -> list[tuple[Path, list[dict[str, str]], int]]:
-    """Folders to begin from, with nothing built yet and with a build of older files; the versions a reader may see of each; and
-    how many operations the next build takes.
+    """Folders to begin from: with nothing built yet, with a build of older files, with that and a file of somebody else.
+
+    With each the versions that a reader may see, and how many operations the next build takes.
     """
-    texts = {number: make_texts(25, seed=number) for number in range(4)}
-    older, fresh = root / "older", root / "fresh"
+    texts = {number: make_texts(12, seed=number) for number in range(4)}
+    older, fresh, shared = root / "older", root / "fresh", root / "shared"
     for folder in (older, fresh):
         (folder / "corpus").mkdir(parents=True)
         for number in range(3):
@@ -140,8 +141,11 @@ def make_scenes(root: Path) -> list[tuple[Path, list[dict[str, str]], int]]:
     old = published(older)
     (older / "corpus" / "p1.jsonl").unlink()
     write_jsonl(older / "corpus" / "p3.jsonl", texts[3])
+    shutil.copytree(older, shared)
+    for name in ("word-counts", "tokens"):
+        (shared / "out" / name / "notes.txt").write_text("not ours: such a folder is not replaced as a whole")
     scenes = []
-    for folder, versions in ((fresh, []), (older, [old])):
+    for folder, versions in ((fresh, []), (older, [old]), (shared, [published(shared)])):
         trial = root / "trial"
         copy_scene(folder, trial)
         assert run_child(lambda: build_and_count(trial)) == 0  # noqa: B023

@@ -70,6 +70,7 @@ def test_defaults_are_those_of_the_command_line() -> None:
             "position_ids": False,
             "shuffle": None,
         },
+        "report": {"enabled": False, "limit": None, "by": None, "by_file": False},
         "output": {"folder": "out"},
         "workers": None,
         "split_mb": 32,
@@ -139,7 +140,7 @@ def test_a_long_value_is_shortened() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "c.yaml: nothing where the keys input, train, encode, output, workers, split_mb, beam belong"),
+        ("", "c.yaml: nothing where the keys input, train, encode, report, output, workers, split_mb, beam belong"),
         ("- a\n", "c.yaml: a list where the keys input,"),
         ("just text", "c.yaml: a str where the keys input,"),
         ("a: \x00", "c.yaml: unacceptable character #x0000: special characters are not allowed; the file must be YAML"),

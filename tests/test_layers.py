@@ -34,6 +34,7 @@ LAYERS = (
         "reference_words",
         "reference_wordpiece",
         "reference_packing",
+        "reference_report",
         "data",
     ),
     (

@@ -97,6 +97,11 @@ class WordPieceModel(Model):
         tokens = self._ordinary.items()
         return {self.spellings[token_id]: token_id for token, token_id in tokens if self.alphabet.continues(token)}
 
+    @cached_property
+    def word_starts(self) -> frozenset[int]:
+        """The ids of all tokens but those that continue a word."""
+        return frozenset(self.vocab.values()) - frozenset(self._later.values())
+
     def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
         """Between words stands what was dropped there."""
         inside, between = frozenset(self._later.values()), b""
