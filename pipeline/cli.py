@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
+from pipeline.cli_trust import pin, verify
 from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import (
@@ -369,6 +370,10 @@ def explain(tokenizer: str | None, texts: tuple[str, ...], **options: Any) -> No
 
     with until_pipe_closes():
         handler.explain(tokenizer, texts, choose_pretokenizer(options), **options)
+
+
+main.add_command(verify)
+main.add_command(pin)
 
 
 def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:

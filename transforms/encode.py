@@ -175,7 +175,7 @@ def describe_unknown(batch: DocumentBatch, place: int, tokenizer: Tokenizer) -> 
 
 def describe_range(part: Range) -> dict[str, Any]:
     """A range as the manifest and the shard's footer name it."""
-    return {"file": part.file.name, "start": part.start, "end": part.end, "rows": part.rows}
+    return {"file": part.file.name, "start": part.start, "end": part.end, "first_row": part.first_row, "rows": part.rows}
 
 
 def describe_shard(tokenizer: Tokenizer, options: EncodeOptions, shard: dict[str, Any]) -> dict[str, str]:
