@@ -13,9 +13,9 @@ from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import base_symbols, bpe, bpe_merge
 from tokenmill.kernels.tables import power_of_two
+from tokenmill.names import MODELS
 from tokenmill.word_marks import Alphabet, MarkedAlphabet, WordMarks
 
-MODELS = ("byte-bpe", "char-bpe", "char", "wordpiece", "byte-wordpiece")
 MAX_ID = 2**31 - 2
 
 _MARKINGS = {"plain": base_symbols.PLAIN, "later": base_symbols.LATER, "last": base_symbols.LAST}

@@ -20,7 +20,7 @@ from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeEr
 from tokenmill.extension import check_extended, check_size, extend_model, new_specials, symbols_for_extension
 from tokenmill.merge_loop import MergeRules, OnMerges, learn_merges
 from tokenmill.models import BpeModel, alphabet_of, number_tokens
-from tokenmill.names import BPE_OPTION_NAMES
+from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_MODELS
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
@@ -157,7 +157,7 @@ class TrainingOptions:
     @property
     def is_wordpiece(self) -> bool:
         """Whether the model is WordPiece, of characters or of bytes."""
-        return self.model in wordpiece.MODELS
+        return self.model in WORDPIECE_MODELS
 
     @property
     def byte_tokens(self) -> tuple[str, ...]:
