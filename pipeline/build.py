@@ -1,6 +1,6 @@
-"""`tokenmill build`: count, train and encode, as a configuration file says; the next time, only what is new.
+"""`tokenmill build`: count, train, encode and report, as a configuration file says; the next time, only what is new.
 
-OUT/word-counts/   OUT/tokenizer.json   OUT/tokens/   OUT/_state.json (`pipeline.state`)
+OUT/word-counts/   OUT/tokenizer.json   OUT/tokens/   OUT/report.html, OUT/report.json   OUT/_state.json (`pipeline.state`)
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline import driver, summary
 from pipeline.accounting import MaxRejects
+from pipeline.build_report import check_build_report, plan_build_report, write_build_report
 from pipeline.build_steps import (
     Build,
     Steps,
@@ -28,11 +29,12 @@ from pipeline.kept import read_json
 from pipeline.outputs import OutputFolder, read_manifest
 from pipeline.planning import Corpus, Execution, Plan, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
+from pipeline.report import ReportPlan
 from pipeline.state import OUTPUTS, STATE, State, describe_current, flatten_options, list_changes, parse_state, remember_files
 from pipeline.texts import read_rows
 from tokenmill import __version__
 from tokenmill.errors import OutputExistsError
-from tokenmill.names import BPE_OPTION_NAMES
+from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_OPTION_NAMES, choose_unk, default_pretokenizer
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
@@ -52,16 +54,17 @@ def build_dataset(
         seen = time.time_ns()
         plan = plan_corpus(make_corpus(config), build.run, {} if overwrite else build.state.files)
         steps = plan_steps(build, plan, make_training(config))
+        report = plan_build_report(build, plan)
         _remember(build, {})
         done = all(step.is_done for step in steps)
-        text = "" if done else _carry_out(build, plan, steps)
+        text = write_build_report(build, report) if done else _carry_out(build, plan, steps, report)
         for folder in (build.output, OutputFolder(build.counts), OutputFolder(build.tokens)):
             folder.sweep()
         stamps = {file.path: plan.stamps[file.name] for file in plan.files}
         _remember(build, remember_files(plan.states, stamps, seen))
     manifest = read_manifest(build.tokens if config.encode.enabled else build.counts) or {}
     build.run.reporter.tell("build", describe_result(manifest["totals"], steps))
-    return describe_current(manifest, config.output.folder) if done else text
+    return text + describe_current(manifest, config.output.folder) if done else text
 
 
 def describe_build(
@@ -76,7 +79,7 @@ def describe_build(
 
 def _open_build(config: BuildConfig, reporter: Reporter, beam_args: tuple[str, ...], *, overwrite: bool, retrain: bool) -> Build:
     """All that can be refused before any work."""
-    jobs = 2 if config.encode.enabled else 1
+    jobs = 1 + config.encode.enabled + config.report.enabled
     run = Execution(reporter, config.workers, (*config.beam, *beam_args), ready=ForkedWorkers(), jobs=jobs)
     output = OutputFolder(config.output.folder)
     state = parse_state(read_json(output.join(STATE)))
@@ -85,6 +88,7 @@ def _open_build(config: BuildConfig, reporter: Reporter, beam_args: tuple[str, .
     driver.check_tokenizer_output(build.join(1))
     for folder in (build.counts, build.tokens):
         OutputFolder(folder).check_free(overwrite=overwrite or state is not None)
+    check_build_report(build, overwrite=overwrite or state is not None)
     if not overwrite and (changes := list_changes(build.state.options, flatten_options(config))):
         raise OutputExistsError(
             f"{config.output.folder} was made with other options: {'; '.join(changes)}; give --overwrite to make it anew, "
@@ -93,7 +97,7 @@ def _open_build(config: BuildConfig, reporter: Reporter, beam_args: tuple[str, .
     return build
 
 
-def _carry_out(build: Build, plan: Plan, steps: Steps) -> str:
+def _carry_out(build: Build, plan: Plan, steps: Steps, report: ReportPlan | None) -> str:
     corpus, training = plan.corpus, make_training(build.config)
     how: dict[str, Any] = {"overwrite": build.overwrite, "update": True, "plan": plan}
     text = ""
@@ -110,11 +114,11 @@ def _carry_out(build: Build, plan: Plan, steps: Steps) -> str:
         _remember(build, {})
         text += summary.describe_learning(tokenizer, rules)
     if not build.config.encode.enabled:
-        return text + f"wrote    {build.join(1)}"
+        return text + write_build_report(build, report) + f"wrote    {build.join(1)}"
     if not steps.encode.is_done:
         driver.encode_corpus(corpus, build.join(1), build.tokens, build.run, **how, rows=choose_rows(build.config))
     text += summary.describe_writing(read_manifest(build.tokens) or {}, build.tokens)
-    text += summary.describe_sample(take_sample(build.tokens, tokenizer))
+    text += summary.describe_sample(take_sample(build.tokens, tokenizer)) + write_build_report(build, report)
     return text + f"wrote    {build.join(1)}, {build.counts}\n" + summary.describe_use(build.tokens)
 
 
@@ -140,19 +144,20 @@ def make_corpus(config: BuildConfig) -> Corpus:
 def make_training(config: BuildConfig) -> TrainingOptions:
     """What to train, from the section `train`."""
     section = config.train
+    cutter = section.pretokenizer or default_pretokenizer(section.model)
     return TrainingOptions(
         model=section.model,
-        pretokenizer=PreTokenizer(section.pretokenizer, section.split_digits, section.pattern),
+        pretokenizer=PreTokenizer(cutter, section.split_digits, section.pattern),
         vocab_size=section.vocab_size,
         merges=section.merges,
         ties=section.ties,
         ids=section.ids,
         special_tokens=tuple(section.special),
-        unk_token=section.unk,
+        unk_token=choose_unk(section.model, section.unk),
         min_count=section.min_count,
         strict=section.strict,
         normalizer=Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer]),
-        **{name: getattr(section, name) for name in BPE_OPTION_NAMES},
+        **{name: getattr(section, name) for name in (*BPE_OPTION_NAMES, *WORDPIECE_OPTION_NAMES)},
     )
 
 

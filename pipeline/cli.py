@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
+from pipeline.cli_trust import pin, verify
 from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import (
@@ -21,6 +22,7 @@ from pipeline.options import (
     PRETOKENIZER_OPTIONS,
     ROW_OPTIONS,
     RUN_OPTIONS,
+    WORDPIECE_OPTIONS,
     choose_normalizer,
     choose_pretokenizer,
     choose_rows,
@@ -28,7 +30,15 @@ from pipeline.options import (
     make_run,
 )
 from tokenmill import __version__
-from tokenmill.names import BPE_OPTION_NAMES, PRETOKENIZERS, TOKENIZER_FORMATS
+from tokenmill.names import (
+    BPE_OPTION_NAMES,
+    MODELS,
+    PRETOKENIZERS,
+    TOKENIZER_FORMATS,
+    WORDPIECE_OPTION_NAMES,
+    choose_unk,
+    default_pretokenizer,
+)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -88,10 +98,11 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
 @click.option("--output", required=True, metavar="FILE", help="The tokenizer file to write; one that is there is replaced.")
 @click.option(
     "--model",
-    type=click.Choice(["byte-bpe", "char-bpe", "char"]),
+    type=click.Choice(MODELS),
     default="byte-bpe",
     show_default=True,
-    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen. char: these characters alone.",
+    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen. char: these characters alone. "
+    "wordpiece: the longest tokens that fit, as in BERT, of characters; byte-wordpiece: of bytes.",
 )
 @PRETOKENIZER_OPTIONS
 @NORMALIZER_OPTION
@@ -112,12 +123,18 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
     help="rank: special tokens, alphabet, merges in order. sorted: all tokens by code point. codepoint (char): the code points.",
 )
 @click.option("--special", multiple=True, metavar="TOKEN", help="A special token; text never makes it. Can be given again.")
-@click.option("--unk", metavar="TOKEN", help="The token for characters outside the alphabet (char-bpe).")
+@click.option(
+    "--unk",
+    metavar="TOKEN",
+    help="The token for characters outside the alphabet (char-bpe), or for words that no tokens make up [default of wordpiece: "
+    "[UNK]; '' for none].",
+)
 @click.option(
     "--min-count", type=click.IntRange(min=1), default=1, show_default=True, help="Leave pairs unmerged that occur less often."
 )
 @click.option("--strict", is_flag=True, help="Fail when the corpus has too few pairs for the size asked for.")
 @BPE_OPTIONS
+@WORDPIECE_OPTIONS
 @CORPUS_OPTIONS
 @RUN_OPTIONS
 @click.pass_obj
@@ -131,6 +148,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
     \b
     tokenmill train corpus/ --vocab-size 32000 --special '<|endoftext|>' --output tokenizer.json
     tokenmill train counts --model char-bpe --merges 1000 --unk '<unk>' --output small.json
+    tokenmill train corpus/ --model wordpiece --vocab-size 30000 --special '[PAD]' --special '[UNK]' --output bert.json
     """
     from pipeline import counts_folder, driver, summary
     from tokenmill.normalizers import Normalizer
@@ -138,13 +156,15 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
 
     counts = counts_folder.find_counts(inputs)
     asked, normalizer = choose_pretokenizer(options), choose_normalizer(options)
+    default = default_pretokenizer(options["model"])
     training = TrainingOptions(
         model=options["model"],
-        pretokenizer=(asked or "gpt2") if counts is None else counts_folder.check_pretokenizer(counts, asked),
+        pretokenizer=(asked or default) if counts is None else counts_folder.check_pretokenizer(counts, asked),
         normalizer=(normalizer or Normalizer()) if counts is None else counts_folder.check_normalizer(counts, normalizer),
         special_tokens=options["special"],
-        unk_token=options["unk"],
-        **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict", *BPE_OPTION_NAMES)},
+        unk_token=choose_unk(options["model"], options["unk"]),
+        **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict")},
+        **{name: options[name] for name in (*BPE_OPTION_NAMES, *WORDPIECE_OPTION_NAMES)},
     )
     run = make_run(beam_args, options)
     if counts is not None:
@@ -251,6 +271,47 @@ def convert(source: str, target: str, format: str, pretokenizer: str | None, spe
 
 
 @main.command()
+@INPUTS
+@click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer to report on.")
+@click.option("--compare", multiple=True, metavar="FILE", help="Another one, side by side. Can be given again.")
+@click.option("--by", "by_column", metavar="COLUMN", help="Numbers for each value of this column too, such as a language.")
+@click.option("--by-file", is_flag=True, help="Numbers for each file too.")
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json", "html"]),
+    default="text",
+    show_default=True,
+    help="text for people, json for programs, html: one page with plots.",
+)
+@click.option("--output", metavar="FILE", help="Write it here [default: standard output].")
+@click.option("--top", type=click.IntRange(min=0), default=20, show_default=True, help="How many tokens of each kind to show.")
+@click.option("--overwrite", is_flag=True, help="Replace the file.")
+@CORPUS_OPTIONS
+@RUN_OPTIONS
+@click.pass_obj
+def report(beam_args: tuple[str, ...], inputs: tuple[str, ...], tokenizer: str, **options: Any) -> None:
+    """Report on what a tokenizer makes of texts.
+
+    Tokens, bytes and characters per token, tokens per word, tokens per document; which tokens the texts use most, which never,
+    and which no text can use; unknown tokens; documents that decoding does not give back.
+
+    \b
+    tokenmill report corpus/ --tokenizer tokenizer.json
+    tokenmill report 'part*.parquet' --by language --tokenizer a.json --compare b.json --output-format html --output report.html
+    """
+    from pipeline import report as handler
+
+    output = options["output"]
+    if output is not None:
+        handler.check_report_output(output, overwrite=options["overwrite"])
+    corpus, run = make_corpus(inputs, options), make_run(beam_args, options)
+    plan = handler.plan_report(corpus, run, by_column=options["by_column"], by_file=options["by_file"])
+    made = handler.carry_out(plan, (tokenizer, *options["compare"]), run, shown=options["top"], output=output)
+    with until_pipe_closes():
+        handler.write_report(made, options["output_format"], output)
+
+
+@main.command()
 @click.argument("config", metavar="CONFIG.yaml")
 @click.option("--overwrite", is_flag=True, help="Make all anew, and replace what the output folder holds.")
 @click.option("--retrain", is_flag=True, help="Learn the tokenizer anew when the word counts have changed; all is encoded again.")
@@ -309,6 +370,10 @@ def explain(tokenizer: str | None, texts: tuple[str, ...], **options: Any) -> No
 
     with until_pipe_closes():
         handler.explain(tokenizer, texts, choose_pretokenizer(options), **options)
+
+
+main.add_command(verify)
+main.add_command(pin)
 
 
 def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:

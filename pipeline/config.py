@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from yaml.nodes import MappingNode
 
 from tokenmill.errors import ConfigError
-from tokenmill.names import MOST_BLOCK, DigitGroup, PackName, PretokenizerName, TailName
+from tokenmill.names import MOST_BLOCK, WORDPIECE_MODELS, DigitGroup, ModelName, PackName, PretokenizerName, ScoreName, TailName
 
 
 def _to_list(value: Any) -> Any:
@@ -60,8 +60,8 @@ class ReplaceSection(Section):
 class TrainSection(Section):
     """Which tokenizer to train. Exactly one of `vocab_size` and `merges` says how large it gets."""
 
-    model: Literal["char-bpe", "byte-bpe", "char"]
-    pretokenizer: PretokenizerName
+    model: ModelName
+    pretokenizer: PretokenizerName | None = None
     split_digits: DigitGroup | None = None
     pattern: str | None = None
     normalizer: list[str | ReplaceSection] = Field(default_factory=list)
@@ -78,6 +78,14 @@ class TrainSection(Section):
     end_of_word_suffix: str | None = None
     continuation_prefix: str | None = None
     byte_fallback: bool = False
+    score: ScoreName | None = None
+    max_word_characters: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _has_pretokenizer(self) -> TrainSection:
+        if self.pretokenizer is None and self.model not in WORDPIECE_MODELS:
+            raise PydanticCustomError("one_size", "pretokenizer: missing, and has a default (bert) for wordpiece alone; add it")
+        return self
 
     @model_validator(mode="after")
     def _has_one_size(self) -> TrainSection:
@@ -102,8 +110,17 @@ class EncodeSection(Section):
     shuffle: int | None = Field(default=None, ge=0)
 
 
+class ReportSection(Section):
+    """Whether to report on the tokenizer at the end, over how many documents of the corpus, and by which groups."""
+
+    enabled: bool = False
+    limit: int | None = Field(default=None, ge=1)
+    by: str | None = None
+    by_file: bool = False
+
+
 class OutputSection(Section):
-    """Where everything goes: word counts, tokenizer.json, token shards."""
+    """Where everything goes: word counts, tokenizer.json, token shards, the report."""
 
     folder: str = Field(min_length=1)
 
@@ -114,6 +131,7 @@ class BuildConfig(Section):
     input: InputSection
     train: TrainSection
     encode: EncodeSection = EncodeSection()
+    report: ReportSection = ReportSection()
     output: OutputSection
     workers: int | None = Field(default=None, ge=1)
     split_mb: float = Field(default=32, gt=0)

@@ -27,6 +27,7 @@ from pipeline.planning import (
     check_apart,
     check_unchanged,
     choose_workers,
+    describe_reading,
     fork_workers,
     plan_corpus,
 )
@@ -194,8 +195,10 @@ def encode_corpus(
             records = _run_job("encode", encode_graph(splits, options, len(plan.splits)), splits, job, run)
         files, totals = _close_books(plan, records, folder)
         shards = [describe_split(records[index], folder.keys[index]) for index in sorted(records)]
-        totals |= total_blocks(packing, shards)
-        manifest = _describe_dataset(tokenizer, sha256, files, totals, shards, describe_rows(packing, rows.shuffle))
+        totals |= total_blocks(packing, shards) | accounting.total_lost_words(shards)
+        manifest = _describe_dataset(
+            tokenizer, sha256, files, totals, shards, describe_reading(corpus) | describe_rows(packing, rows.shuffle)
+        )
         card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
         folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
     return manifest
@@ -255,7 +258,7 @@ def _run_job(name: str, build: BuildGraph, splits: Sequence[Split], job: _Job, r
             stage.message(f"{job.kept:,} of {count_things(len(job.plan.splits), 'split')} are done already")
         if splits and not kernels.are_compiled():
             stage.message("compiling kernels: the first run after an installation takes about half a minute longer")
-        ticker = _Ticker(journal, stage, job.lock)
+        ticker = Ticker(journal, stage, job.lock)
         if splits:
             workers = choose_workers(job.plan, run)
             run_pipeline(build, workers=workers, beam_args=run.beam_args, on_tick=ticker.tick, ready=run.ready)
@@ -263,10 +266,10 @@ def _run_job(name: str, build: BuildGraph, splits: Sequence[Split], job: _Job, r
         return journal.records()
 
 
-class _Ticker:
+class Ticker:
     """Shows what the journal says, twice a second at most, less often where looking takes long."""
 
-    def __init__(self, journal: Journal, stage: Stage, lock: Lock) -> None:
+    def __init__(self, journal: Journal, stage: Stage, lock: Lock | None = None) -> None:
         self._journal, self._stage, self._lock, self._next = journal, stage, lock, time.monotonic() + POLL_SECONDS
 
     def tick(self) -> None:
@@ -275,7 +278,8 @@ class _Ticker:
         started = time.monotonic()
         with contextlib.suppress(OSError):  # a listing that fails once must not end a job of hours
             self.show()
-            self._lock.renew()
+            if self._lock is not None:
+                self._lock.renew()
         self._next = time.monotonic() + max(POLL_SECONDS, 10 * (time.monotonic() - started))
 
     def show(self) -> None:

@@ -4,6 +4,7 @@
     files      each input file's state (`FileState`) and stamp, by its path
     trained    the tokenizer's sha256, and the word counts and options that it was trained with
     outputs    sha256 of the manifests and of the tokenizer
+    reported   the options of the report, sha256 of its files and of what it was made from
 
 It is no result: nothing in it but times and numbers of files that this machine alone has, and what can be found out again.
 Without it the next build reads its input files once more to see whether they have changed. This module needs no Beam: whether
@@ -29,7 +30,18 @@ VERSION = 1
 #: Manifests and tokenizer: what is published, by its path in the output folder.
 OUTPUTS = ("word-counts/manifest.json", "tokenizer.json", "tokens/manifest.json")
 #: Keys of the configuration that change no byte of what has been made already.
-_FREE = ("input.inputs", "input.max_rejects", "encode.enabled", "output.folder", "workers", "beam")
+_FREE = (
+    "report.enabled",
+    "report.limit",
+    "report.by",
+    "report.by_file",
+    "input.inputs",
+    "input.max_rejects",
+    "encode.enabled",
+    "output.folder",
+    "workers",
+    "beam",
+)
 
 
 @dataclass
@@ -43,6 +55,7 @@ class State:
     files: dict[str, tuple[FileState, str]] = field(default_factory=dict)
     trained: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
+    reported: dict[str, Any] = field(default_factory=dict)
 
     def render(self) -> bytes:
         return json.dumps(asdict(self), sort_keys=True, indent=1).encode() + b"\n"
@@ -107,6 +120,8 @@ def is_current(config: BuildConfig) -> bool:
     wanted = OUTPUTS if config.encode.enabled else OUTPUTS[:2]
     if any(state.outputs.get(name) is None or hash_file(folder, name) != state.outputs[name] for name in wanted):
         return False
+    if config.report.enabled and not _has_its_report(config, state):
+        return False
     try:
         paths = list_paths(config.input.inputs)
     except UnreadableFileError:
@@ -114,6 +129,13 @@ def is_current(config: BuildConfig) -> bool:
     if paths is None or paths != list(state.files) or any(look_at(path) != state.files[path][0] for path in paths):
         return False
     return all(map(_has_its_parts, (os.path.join(folder, name) for name in wanted if name.endswith("manifest.json"))))
+
+
+def _has_its_report(config: BuildConfig, state: State) -> bool:
+    """Whether the report is there, as the configuration has it, and of what is published."""
+    files: dict[str, str] = state.reported.get("files", {})
+    same = state.reported.get("options") == config.report.model_dump(mode="json")
+    return same and all(hash_file(config.output.folder, name) == sha256 for name, sha256 in files.items())
 
 
 def hash_file(folder: str, name: str) -> str | None:

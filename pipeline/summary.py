@@ -9,6 +9,8 @@ from pipeline.progress import count_things, show_printable
 from tokenmill.alphabets import bytes_of_tokens
 from tokenmill.merge_loop import MergeRules
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.report.numbers import Report
+from tokenmill.report.wording import ratio
 from tokenmill.tokenizer import Tokenizer
 
 _SHOWN_RULES = 8
@@ -84,10 +86,19 @@ def describe_writing(manifest: Mapping[str, Any], output: str) -> str:
     ratio = f", {totals['bytes'] / totals['tokens']:.2f} bytes of text a token" if totals["tokens"] else ""
     return (
         f"encoded  {totals['encoded']:,} documents into {totals['tokens']:,} tokens{ratio}\n"
+        f"{describe_lost_words(totals)}"
         f"{describe_packing(manifest)}"
         f"wrote    {count_things(shards, 'shard')}, {size:,} bytes, in {output}\n"
         f"         an Embedding layer for these ids has {rows:,} rows\n"
     )
+
+
+def describe_lost_words(totals: Mapping[str, Any]) -> str:
+    """The line on words for which an unk token stands, if there are any."""
+    unknown, long = totals.get("unknown_words", 0), totals.get("long_words", 0)
+    if not unknown + long:
+        return ""
+    return f"lost     {count_things(unknown + long, 'word')} became the unk token: {unknown:,} unknown, {long:,} too long\n"
 
 
 def describe_packing(manifest: Mapping[str, Any]) -> str:
@@ -106,6 +117,17 @@ def describe_packing(manifest: Mapping[str, Any]) -> str:
 def describe_dataset(manifest: Mapping[str, Any], output: str) -> str:
     """After `encode`."""
     return describe_reading(manifest, output) + describe_writing(manifest, output) + describe_use(output)
+
+
+def describe_report(report: Report, output: str) -> str:
+    """The lines on a report of one tokenizer."""
+    numbers, use = report.tokenizers[0].numbers, report.tokenizers[0].vocabulary
+    per_word, per_token = ratio(numbers.tokens_per_word), ratio(numbers.bytes_per_token)
+    return (
+        f"report   {count_things(numbers.documents, 'document')}: {per_token} bytes a token, {per_word} tokens a word; "
+        f"{use.used:,} tokens used, {use.unused:,} never\n"
+        f"         {output}\n"
+    )
 
 
 def describe_use(output: str) -> str:

@@ -13,9 +13,9 @@ from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import base_symbols, bpe, bpe_merge
 from tokenmill.kernels.tables import power_of_two
+from tokenmill.names import MODELS
 from tokenmill.word_marks import Alphabet, MarkedAlphabet, WordMarks
 
-MODELS = ("byte-bpe", "char-bpe", "char", "wordpiece", "byte-wordpiece")
 MAX_ID = 2**31 - 2
 
 _MARKINGS = {"plain": base_symbols.PLAIN, "later": base_symbols.LATER, "last": base_symbols.LAST}
@@ -127,6 +127,16 @@ class Model:
             last = self.embedding_rows - 1
             raise UsageError(f"id {error.args[0]} is not in the vocabulary (ids 0 to {last})") from None
 
+    @property
+    def word_starts(self) -> frozenset[int]:
+        """The ids of tokens that tell that a word begins with them."""
+        return frozenset()
+
+    @property
+    def word_ends(self) -> frozenset[int]:
+        """The ids of tokens that tell that a word ends with them."""
+        return frozenset()
+
     def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
         return (self.spellings[token_id] for token_id in ids)
 
@@ -215,18 +225,18 @@ class BpeModel(Model):
             return
         waiting = False
         for place, token_id in enumerate(ids):
-            if waiting or (place and token_id in self._word_starts):
+            if waiting or (place and token_id in self.word_starts):
                 yield between_words
-            waiting = token_id in self._word_ends
+            waiting = token_id in self.word_ends
             yield self.spellings[token_id]
 
     @cached_property
-    def _word_ends(self) -> frozenset[int]:
+    def word_ends(self) -> frozenset[int]:
         """The ids of tokens that end a word, by their suffix."""
         return frozenset(self.vocab[token] for token in self._ordinary() if self.marks.suffix and self.marks.holds(token))
 
     @cached_property
-    def _word_starts(self) -> frozenset[int]:
+    def word_starts(self) -> frozenset[int]:
         """The ids of tokens that begin a word, by the prefix that they lack."""
         return frozenset(self.vocab[token] for token in self._ordinary() if self.marks.prefix and not self.marks.holds(token))
 

@@ -19,7 +19,7 @@ from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
 from tokenmill.merge_loop import MergeRules, OnMerges, learn_merges
 from tokenmill.models import BpeModel, alphabet_of, number_tokens
-from tokenmill.names import BPE_OPTION_NAMES
+from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_MODELS
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
@@ -134,7 +134,7 @@ class TrainingOptions:
     @property
     def is_wordpiece(self) -> bool:
         """Whether the model is WordPiece, of characters or of bytes."""
-        return self.model in wordpiece.MODELS
+        return self.model in WORDPIECE_MODELS
 
     @property
     def byte_tokens(self) -> tuple[str, ...]:
