@@ -37,8 +37,9 @@ LAYERS = (
         "tokenizer_files",
     ),
     ("word_counts", "merge_loop", "score_loop", "encoder", "unmatched", "packing"),
-    ("tokenizer",),
-    ("trainers", "formats", "postprocessors", "report", "block_rows", "dataset", "explain"),
+    ("tokenizer", "parquet_pages", "block_order", "block_rows"),
+    ("shard_files", "read_ahead"),
+    ("trainers", "formats", "postprocessors", "report", "dataset", "frameworks", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 
