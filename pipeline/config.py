@@ -49,26 +49,40 @@ class InputSection(Section):
     max_rejects: Annotated[int, Field(ge=0)] | str | None = None
 
 
+class ReplaceSection(Section):
+    """A normalizer that puts one text in the place of another, or of the matches of a pattern."""
+
+    name: Literal["replace", "replace_regex"]
+    pattern: str = Field(min_length=1)
+    content: str
+
+
 class TrainSection(Section):
     """Which tokenizer to train. Exactly one of `vocab_size` and `merges` says how large it gets."""
 
-    model: Literal["char-bpe", "byte-bpe"]
+    model: Literal["char-bpe", "byte-bpe", "char"]
     pretokenizer: PretokenizerName
     split_digits: DigitGroup | None = None
     pattern: str | None = None
+    normalizer: list[str | ReplaceSection] = Field(default_factory=list)
     vocab_size: int | None = Field(default=None, ge=1)
     merges: int | None = Field(default=None, ge=0)
     ties: Literal["smallest", "first-seen"] = "smallest"
-    ids: Literal["rank", "sorted"] = "rank"
+    ids: Literal["rank", "sorted", "codepoint"] = "rank"
     special: Strings = Field(default_factory=list)
     unk: str | None = None
     min_count: int = Field(default=1, ge=1)
     strict: bool = False
+    max_token_length: int | None = Field(default=None, ge=1)
+    limit_alphabet: int | None = Field(default=None, ge=1)
+    end_of_word_suffix: str | None = None
+    continuation_prefix: str | None = None
+    byte_fallback: bool = False
 
     @model_validator(mode="after")
     def _has_one_size(self) -> TrainSection:
         given = [name for name in ("vocab_size", "merges") if getattr(self, name) is not None]
-        if len(given) != 1:
+        if len(given) != 1 and (given or self.model != "char"):
             what = "both are given" if given else "none is given"
             raise PydanticCustomError("one_size", f"give exactly one of vocab_size and merges: {what}")
         return self
@@ -88,8 +102,17 @@ class EncodeSection(Section):
     shuffle: int | None = Field(default=None, ge=0)
 
 
+class ReportSection(Section):
+    """Whether to report on the tokenizer at the end, over how many documents of the corpus, and by which groups."""
+
+    enabled: bool = False
+    limit: int | None = Field(default=None, ge=1)
+    by: str | None = None
+    by_file: bool = False
+
+
 class OutputSection(Section):
-    """Where everything goes: word counts, tokenizer.json, token shards."""
+    """Where everything goes: word counts, tokenizer.json, token shards, the report."""
 
     folder: str = Field(min_length=1)
 
@@ -100,6 +123,7 @@ class BuildConfig(Section):
     input: InputSection
     train: TrainSection
     encode: EncodeSection = EncodeSection()
+    report: ReportSection = ReportSection()
     output: OutputSection
     workers: int | None = Field(default=None, ge=1)
     split_mb: float = Field(default=32, gt=0)

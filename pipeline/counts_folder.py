@@ -18,18 +18,20 @@ from apache_beam.io.filesystems import FileSystems
 from pipeline.outputs import LEDGER, OutputFolder
 from tokenmill import __version__, schemas
 from tokenmill.errors import UnreadableFileError, UsageError
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
 from transforms.journal import list_files
 from transforms.write import OutputFile
 
 ROW_GROUP_WORDS = 1 << 20
-_PRETOKENIZER = b"tokenmill.pretokenizer"
+_PRETOKENIZER, _NORMALIZER = b"tokenmill.pretokenizer", b"tokenmill.normalizer"
 
 
 def write_counts(
     folder: OutputFolder,
     pretokenizer: PreTokenizer,
+    normalizer: Normalizer,
     files: list[dict[str, Any]],
     totals: dict[str, int],
     words: int,
@@ -41,7 +43,7 @@ def write_counts(
     """
     counts = sort_counts(pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *_read_partitions(folder)]))
     header = {
-        "normalizer": "identity",
+        "normalizer": normalizer.spec,
         "pretokenizer": pretokenizer.spec,
         "unicode": pretokenizer.unicode_version,
         "input_fingerprint": fingerprint_inputs(files),
@@ -82,9 +84,21 @@ def find_counts(inputs: tuple[str, ...]) -> str | None:
 
 def read_pretokenizer(path: str) -> PreTokenizer | None:
     """The pre-tokenizer that word counts were made with, None where their footer does not say."""
+    spec = _read_spec(path, _PRETOKENIZER)
+    return PreTokenizer.of(spec) if spec else None
+
+
+def read_normalizer(path: str) -> Normalizer | None:
+    """The normalizer of the texts that word counts were made from, None where their footer does not say."""
+    spec = _read_spec(path, _NORMALIZER)
+    return Normalizer.of(spec) if spec else None
+
+
+def _read_spec(path: str, key: bytes) -> Any:
+    """A name, or what `_write_part` made JSON of."""
     metadata = _open_parquet(_list_parts(path)[0]).schema_arrow.metadata or {}
-    spec = metadata.get(_PRETOKENIZER, b"").decode()
-    return PreTokenizer.of(json.loads(spec) if spec.startswith("{") else spec) if spec else None
+    text = metadata.get(key, b"").decode()
+    return json.loads(text) if text.startswith(("{", "[")) else text
 
 
 def check_pretokenizer(path: str, asked: PreTokenizer | None) -> PreTokenizer:
@@ -98,6 +112,14 @@ def check_pretokenizer(path: str, asked: PreTokenizer | None) -> PreTokenizer:
             "or count again"
         )
     return recorded or asked  # type: ignore[return-value]
+
+
+def check_normalizer(path: str, asked: Normalizer | None) -> Normalizer:
+    """The normalizer to train with on word counts: theirs. Another one is refused; counts that name none have none."""
+    recorded = read_normalizer(path)
+    if recorded is not None and asked is not None and asked != recorded:
+        raise UsageError(f"{path} was counted with normalizer {recorded}, not {asked}; leave --normalizer out, or count again")
+    return recorded or asked or Normalizer()
 
 
 def read_counts(path: str) -> pa.Table:

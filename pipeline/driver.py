@@ -42,6 +42,7 @@ from tokenmill.errors import (
     UsageError,
 )
 from tokenmill.merge_loop import MergeRules
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions, train_tokenizer
@@ -63,6 +64,7 @@ def count_corpus(
     output: str,
     run: Execution,
     *,
+    normalizer: Normalizer | None = None,
     overwrite: bool = False,
     update: bool = False,
     plan: Plan | None = None,
@@ -72,10 +74,10 @@ def count_corpus(
     With `update` counts that are published are brought up to date: only splits that are new are counted, and the counts of each
     split are kept for the next time.
     """
-    options = CountOptions(corpus.read, PreTokenizer.of(pretokenizer))
+    options = CountOptions(corpus.read, PreTokenizer.of(pretokenizer), normalizer or Normalizer())
     with _open_run("count", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
         folder, plan = job.folder, job.plan
-        fork_workers(plan, run, lambda: warm_up_counting(options.pretokenizer))
+        fork_workers(plan, run, lambda: warm_up_counting(options.pretokenizer, options.normalizer))
         options = replace(
             options,
             journal_folder=folder.journal,
@@ -86,7 +88,8 @@ def count_corpus(
         records = _run_job("count", count_graph(plan.splits, options), plan.splits, job, run)
         files, totals = _close_books(plan, records, folder)
         words = sum(record["words"] for record in records.values())
-        return counts_folder.write_counts(folder, options.pretokenizer, files, totals, words, records if update else None)
+        groups, cutting = records if update else None, (options.pretokenizer, options.normalizer)
+        return counts_folder.write_counts(folder, *cutting, files, totals, words, groups)
 
 
 def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execution) -> tuple[Tokenizer, MergeRules]:
@@ -120,7 +123,7 @@ def train_on_corpus(
     parent, name = os.path.split(output)
     working = os.path.join(parent, f".{name}.counts-{uuid.uuid4().hex[:8]}")
     try:
-        manifest = count_corpus(corpus, options.pretokenizer, working, run)
+        manifest = count_corpus(corpus, options.pretokenizer, working, run, normalizer=options.normalizer)
         totals = manifest["totals"]
         if totals["rejected"] and not totals["distinct_words"]:
             read, rejected = totals["documents"], totals["rejected"]
@@ -171,10 +174,8 @@ def encode_corpus(
     With `update` a dataset that is published is brought up to date: only splits that are new are encoded.
     """
     tokenizer, rows = load_tokenizer(tokenizer_path), rows or RowOptions()
-    packing = choose_packing(rows, tokenizer)
-    content = tokenizer.to_bytes()
-    sha256 = hash_bytes(content)
-    options = EncodeOptions(corpus.read, "", sha256, packing=packing, shuffle=rows.shuffle)
+    options = make_encode_options(corpus, tokenizer, rows)
+    packing, content, sha256 = options.packing, tokenizer.to_bytes(), options.tokenizer_sha256
     with _open_run("encode", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
         folder, plan = job.folder, job.plan
         carried = folder.working("tokenizer.json")
@@ -198,6 +199,12 @@ def encode_corpus(
         card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
         folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
     return manifest
+
+
+def make_encode_options(corpus: Corpus, tokenizer: Tokenizer, rows: RowOptions) -> EncodeOptions:
+    """All that the shards of a corpus depend on; what they go to is not said yet."""
+    packing = choose_packing(rows, tokenizer)
+    return EncodeOptions(corpus.read, "", hash_bytes(tokenizer.to_bytes()), packing=packing, shuffle=rows.shuffle)
 
 
 @dataclass(frozen=True)
@@ -248,7 +255,7 @@ def _run_job(name: str, build: BuildGraph, splits: Sequence[Split], job: _Job, r
             stage.message(f"{job.kept:,} of {count_things(len(job.plan.splits), 'split')} are done already")
         if splits and not kernels.are_compiled():
             stage.message("compiling kernels: the first run after an installation takes about half a minute longer")
-        ticker = _Ticker(journal, stage, job.lock)
+        ticker = Ticker(journal, stage, job.lock)
         if splits:
             workers = choose_workers(job.plan, run)
             run_pipeline(build, workers=workers, beam_args=run.beam_args, on_tick=ticker.tick, ready=run.ready)
@@ -256,10 +263,10 @@ def _run_job(name: str, build: BuildGraph, splits: Sequence[Split], job: _Job, r
         return journal.records()
 
 
-class _Ticker:
+class Ticker:
     """Shows what the journal says, twice a second at most, less often where looking takes long."""
 
-    def __init__(self, journal: Journal, stage: Stage, lock: Lock) -> None:
+    def __init__(self, journal: Journal, stage: Stage, lock: Lock | None = None) -> None:
         self._journal, self._stage, self._lock, self._next = journal, stage, lock, time.monotonic() + POLL_SECONDS
 
     def tick(self) -> None:
@@ -268,7 +275,8 @@ class _Ticker:
         started = time.monotonic()
         with contextlib.suppress(OSError):  # a listing that fails once must not end a job of hours
             self.show()
-            self._lock.renew()
+            if self._lock is not None:
+                self._lock.renew()
         self._next = time.monotonic() + max(POLL_SECONDS, 10 * (time.monotonic() - started))
 
     def show(self) -> None:
@@ -316,10 +324,9 @@ def _describe_dataset(
 
 def _count_merges(options: TrainingOptions) -> int:
     """How many merges are asked for; for a character model, whose alphabet is not known yet, at most so many."""
-    if options.merges is not None:
-        return options.merges
-    alphabet = 256 if options.model == "byte-bpe" else 0
-    return (options.vocab_size or 0) - len(options.specials) - alphabet
+    if options.merges is not None or options.model == "char":
+        return options.merges or 0
+    return (options.vocab_size or 0) - len(options.specials) - options.least_alphabet
 
 
 def _read_file(path: str) -> bytes:

@@ -196,7 +196,7 @@ def describe_text(explained: TextExplanation) -> str:
         *entry("model", f"{explained.model}: {SYMBOLS[explained.model]}"),
     ]
     for number, word in enumerate(explained.words, start=1):
-        lines += ["", *describe_word(number, word, explained.text)]
+        lines += ["", *describe_word(number, word, explained.normalized)]
     lines += ["", *entry("tokens", *map(show, explained.tokens)), *entry("ids", *map(show_id, explained.ids))]
     return "\n".join(lines + describe_characters(explained) + entry("decoded", describe_decoded(explained)))
 
@@ -236,6 +236,8 @@ def describe_decoded(explained: TextExplanation) -> str:
         return "not possible: encode rejects this text; train with --unk, or a byte-bpe"
     if explained.same:
         return f"{explained.decoded!r}, the same as the text"
+    if explained.decoded == explained.normalized:
+        return f"{explained.decoded!r}, the same as the normalized text"
     reason = "unknown characters are lost" if explained.unknown else f"{explained.pretokenizer} does not keep all whitespace"
     return f"{explained.decoded!r}, not the text: {reason}"
 

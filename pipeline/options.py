@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.names import DIGIT_GROUPS, MOST_BLOCK, PACKS, PRETOKENIZERS, TAILS
+from tokenmill.names import DIGIT_GROUPS, MOST_BLOCK, NORMALIZERS, PACKS, PRETOKENIZERS, TAILS
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
     from pipeline.shaping import RowOptions
+    from tokenmill.normalizers import Normalizer
     from tokenmill.pretokenizers import PreTokenizer
 
 Command = Callable[..., Any]
@@ -75,6 +76,24 @@ PRETOKENIZER_OPTIONS = add_options(
     click.option("--pattern", metavar="REGEX", help="Words are the matches of this pattern of the regex package: exact, slow."),
 )
 
+NORMALIZER_OPTION = click.option(
+    "--normalizer",
+    multiple=True,
+    metavar="NAME",
+    help=f"What is done to text first: {', '.join(NORMALIZERS)}, replace:OLD=>NEW or replace_regex:PATTERN=>NEW. Can be given "
+    "again, in order.",
+)
+
+BPE_OPTIONS = add_options(
+    click.option("--max-token-length", type=click.IntRange(min=1), metavar="N", help="No token gets longer (characters; bytes)."),
+    click.option(
+        "--limit-alphabet", type=click.IntRange(min=1), metavar="N", help="Only the N most frequent characters get a symbol."
+    ),
+    click.option("--end-of-word-suffix", metavar="TEXT", help="A symbol behind the last of every word, such as '</w>'."),
+    click.option("--continuation-prefix", metavar="TEXT", help="What symbols inside a word begin with, such as '##'."),
+    click.option("--byte-fallback", is_flag=True, help="Spell characters without a symbol by 256 byte tokens, not by --unk."),
+)
+
 RUN_OPTIONS = add_options(
     click.option(
         "--split-mb",
@@ -126,6 +145,14 @@ def choose_pretokenizer(options: dict[str, Any]) -> PreTokenizer | None:
     if name is None and digits is None and pattern is None:
         return None
     return PreTokenizer(name or ("gpt2" if pattern is None else "regex"), None if digits is None else int(digits), pattern)
+
+
+def choose_normalizer(options: dict[str, Any]) -> Normalizer | None:
+    """The normalizer that the options ask for, None when they say nothing of it."""
+    from tokenmill.normalizers import Normalizer, parse_option
+
+    given = options["normalizer"]
+    return Normalizer.of([parse_option(text) for text in given]) if given else None
 
 
 def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:

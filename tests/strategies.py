@@ -161,6 +161,46 @@ def rule_sets(draw: st.DrawFn, *, letters: str = "ab", max_rules: int = 14, max_
     return draw(st.permutations(rules))
 
 
+#: What Unicode forms get wrong: composites, marks of several classes, singletons, exclusions, syllables and their parts.
+FORM_FRAGMENTS = (
+    *(
+        "é",
+        "e\u0301",
+        "e\u0327\u0301",
+        "a\u0301\u0327",
+        "\u0344",
+        "\u0301",
+        "\u0345",
+        "\u0327",
+        "Å",
+        "\u212b",
+        "\u0958",
+        "\ufb1d",
+    ),
+    *("한글", "\u1112\u1161\u11ab", "\u1100", "\u1161", "\u11a8", "가\u11a7", "각\u11a8", "\u3131", "\u314f", "ﾊﾞ", "\uff9e"),
+    *("\u09c7\u09be", "\u09c7\u0301\u09be", "\u09be", "ﬁ", "\ufdfa", "²", "①", "㍿", "ǅ", "İ", "Σ", "ΑΣ", "ς", "ß", "ẞ", "K"),
+    *("ที่", "में", "\u0f73\u0f71", "\U0001d15e", "\U0001d165", "\U00011938", "\U000105c9", "\u00ad", "\u200d", "\ue000", "\x00"),
+    *(
+        " ",
+        "a",
+        "B",
+        "plain text that is long enough for a whole block of sixty-four bytes of it",
+        "\x85",
+        "\u2028",
+        "\xa0",
+        "\t",
+    ),
+)
+
+
+def form_texts(*, max_fragments: int = 30) -> st.SearchStrategy[str]:
+    """Texts of such fragments, nasty ones and any other characters, with long runs of marks now and then."""
+    runs = st.tuples(st.sampled_from("\u0301\u0327\u0323\u05b0"), st.integers(1, 60)).map(lambda one: one[0] * one[1])
+    characters = st.characters(exclude_categories=("Cs",))
+    parts = st.one_of(*[st.sampled_from(FORM_FRAGMENTS)] * 3, st.sampled_from(NASTY_FRAGMENTS), characters, runs)
+    return st.lists(parts, max_size=max_fragments).map("".join)
+
+
 @st.composite
 def wordpiece_tokens(draw: st.DrawFn, *, letters: str = "abc", max_tokens: int = 20, max_length: int = 6) -> list[str]:
     """Tokens of a WordPiece vocabulary that no training made: any strings, with the prefix `##` or without, letters missing."""

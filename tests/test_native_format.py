@@ -14,7 +14,7 @@ from tests.training import WRITE_GOLDEN, few_cases, train
 from tokenmill.errors import TokenizerFileError
 from tokenmill.formats import native
 from tokenmill.models import MAX_ID
-from tokenmill.names import PRETOKENIZERS
+from tokenmill.names import NORMALIZERS, PRETOKENIZERS
 from tokenmill.reference import visible_bytes
 from tokenmill.tokenizer import Tokenizer
 
@@ -86,7 +86,7 @@ def test_what_the_golden_files_hold() -> None:
 
 def test_a_file_of_two_keys_is_a_character_model_behind_wordpunct() -> None:
     tokenizer = load(merge_rules=[["Ġ", "a"]], vocab={"a": 7, "Ġ": 3, "Ġa": 5, ",": 0})
-    assert (tokenizer.model.name, tokenizer.pretokenizer.name, tokenizer.normalizer.name) == ("char-bpe", "wordpunct", "identity")
+    assert (tokenizer.model.name, tokenizer.pretokenizer.name, tokenizer.normalizer.spec) == ("char-bpe", "wordpunct", "identity")
     assert (tokenizer.special_tokens, tokenizer.model.unk_token, tokenizer.training) == ((), None, {})
     assert tokenizer.encode("a,\n a") == [7, 0, 5]
     assert tokenizer.embedding_rows == 8
@@ -140,9 +140,17 @@ def test_what_is_no_tokenizer_file(content: bytes, message: str) -> None:
         ({"unk": 3}, "unk: int found where str or NoneType belongs"),
         ({"format": "other"}, "format: 'other' is not 'tokenmill'"),
         ({"version": 2}, "version: 2 is not known here (1); update tokenmill"),
-        ({"model": "lstm"}, "model: model 'lstm' is not known; choose one of byte-bpe, char-bpe"),
+        (
+            {"model": "lstm"},
+            "model: model 'lstm' is not known; choose one of byte-bpe, char-bpe, char, wordpiece, byte-wordpiece",
+        ),
         ({"pretokenizer": "knife"}, f"pretokenizer: unknown pre-tokenizer 'knife'; known are: {', '.join(PRETOKENIZERS)}"),
-        ({"normalizer": "loud"}, "normalizer: unknown normalizer 'loud'; known are: identity"),
+        (
+            {"normalizer": "loud"},
+            f"normalizer: unknown normalizer 'loud'; known are: {', '.join((*NORMALIZERS, 'replace', 'replace_regex'))}",
+        ),
+        ({"normalizer": ["nfc", 3]}, "normalizer: 3 is no normalizer; give a name, or name replace with pattern and content"),
+        ({"normalizer": 3}, "normalizer: int found where str or dict or list belongs"),
         ({"special_tokens": ["a", ""]}, 'special_tokens[1]: "" is no token'),
         ({"special_tokens": [5]}, "special_tokens[0]: 5 is no token"),
         ({"special_tokens": ["<s>"]}, "special_tokens[0]: '<s>' has no id in vocab"),

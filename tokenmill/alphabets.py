@@ -23,7 +23,10 @@ MARKER = "Ġ"
 
 @dataclass(frozen=True)
 class BaseSymbols:
-    """Words as base symbols: `symbols` int32[n], `starts` int64[w + 1], and the visible form of each symbol id."""
+    """Words as base symbols: `symbols` int32[n], `starts` int64[w + 1], and the visible form of each symbol id.
+
+    A symbol of -1 is none: what stands beside it makes no pair with it.
+    """
 
     symbols: np.ndarray
     starts: np.ndarray
@@ -35,6 +38,7 @@ class ByteAlphabet:
     """The 256 bytes: no unknowns, nothing lost."""
 
     takes_any_bytes: ClassVar[bool] = True
+    byte_fallback: ClassVar[bool] = False
 
     def join(self, left: str, right: str) -> str:
         """What two tokens make."""
@@ -73,9 +77,14 @@ class ByteAlphabet:
 
 @dataclass(frozen=True)
 class CharacterAlphabet:
-    """The characters seen in training. `marks_spaces`: a space shows, and is stored, as `Ġ`."""
+    """The characters seen in training. `marks_spaces`: a space shows, and is stored, as `Ġ`.
+
+    `byte_fallback`: other characters are spelt by the tokens `<0x00>` to `<0xFF>`, one a byte. A `Ġ` of the text is one of them
+    where that stands for a space: so every text comes back.
+    """
 
     marks_spaces: bool
+    byte_fallback: bool = False
     takes_any_bytes: ClassVar[bool] = False
 
     def join(self, left: str, right: str) -> str:
@@ -93,13 +102,19 @@ class CharacterAlphabet:
             ) from None
         code_points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
         if self.marks_spaces:
-            code_points = np.where(code_points == ord(" "), np.uint32(ord(MARKER)), code_points)
+            shown = np.where(code_points == ord(" "), np.uint32(ord(MARKER)), code_points)
+            # Behind all code points, so that taking it away leaves the other numbers as they are.
+            code_points = np.where(code_points == ord(MARKER), np.uint32(CODE_POINTS), shown) if self.byte_fallback else shown
         alphabet, symbols = np.unique(code_points, return_inverse=True)
+        symbols = np.where(alphabet[symbols] == CODE_POINTS, -1, symbols) if alphabet[-1:] == CODE_POINTS else symbols
         characters_before = np.concatenate([[0], np.cumsum((data & 0xC0) != 0x80)])
-        return BaseSymbols(symbols.astype(np.int32), characters_before[offsets], tuple(chr(point) for point in alphabet))
+        visible = tuple(chr(point) for point in alphabet if point < CODE_POINTS)
+        return BaseSymbols(symbols.astype(np.int32), characters_before[offsets], visible)
 
     def spell(self, token: str) -> bytes:
         """The bytes a token stands for: with marked spaces `Ġthe` is `b" the"`."""
+        if self.byte_fallback and token in bytes_of_tokens():
+            return bytes_of_tokens()[token]
         return (token.replace(MARKER, " ") if self.marks_spaces else token).encode("utf-8")
 
     def base_symbols(self, token: str) -> list[str] | None:
@@ -107,7 +122,12 @@ class CharacterAlphabet:
         return list(token)
 
     def check_tokens(self, tokens: Collection[str]) -> None:
-        """Any tokens will do: characters that are none are unknown."""
+        """Any tokens will do: characters that are none are unknown. With `byte_fallback` the 256 byte tokens are there."""
+        missing = [token for token in byte_tokens() if token not in tokens] if self.byte_fallback else []
+        if missing:
+            raise TokenizerFileError(
+                f"vocab: byte_fallback needs all 256 byte tokens; {len(missing)} are missing, first {missing[0]!r}"
+            )
 
     def lookup_tables(self, vocab: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
         """`(byte_ids, character_ids)` of `kernels.bpe.BpeTables`."""
@@ -117,10 +137,9 @@ class CharacterAlphabet:
                 character_ids[ord(token)] = token_id
         if self.marks_spaces:
             character_ids[ord(" ")] = character_ids[ord(MARKER)]
+            if self.byte_fallback:
+                character_ids[ord(MARKER)] = -1
         return np.empty(0, np.int32), character_ids
-
-
-Alphabet = ByteAlphabet | CharacterAlphabet
 
 
 @lru_cache(maxsize=1)
@@ -129,6 +148,18 @@ def visible_bytes() -> tuple[str, ...]:
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
+
+
+@lru_cache(maxsize=1)
+def byte_tokens() -> tuple[str, ...]:
+    """The tokens that spell unknown characters: `byte_tokens()[10]` is `<0x0A>`."""
+    return tuple(f"<0x{byte:02X}>" for byte in range(256))
+
+
+@lru_cache(maxsize=1)
+def bytes_of_tokens() -> dict[str, bytes]:
+    """`<0x0A>` stands for the byte 10."""
+    return {token: bytes([byte]) for byte, token in enumerate(byte_tokens())}
 
 
 @lru_cache(maxsize=1)

@@ -11,6 +11,7 @@ from tokenmill.arrow import text_buffers, wrap_lists
 from tokenmill.kernels import bpe, tables
 from tokenmill.kernels.wordpiece import TOO_LONG, UNKNOWN
 from tokenmill.models import BpeModel, TokenWords
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import Block, PreTokenizer
 from tokenmill.wordpiece import WordPieceModel
 
@@ -35,10 +36,11 @@ class Encoded(NamedTuple):
 
 
 class Encoder:
-    """Encodes batches of texts with one model and one pre-tokenizer. Not for two threads at once."""
+    """Encodes batches of texts with one normalizer, one pre-tokenizer and one model. Not for two threads at once."""
 
-    def __init__(self, model: BpeModel | WordPieceModel, pretokenizer: PreTokenizer) -> None:
+    def __init__(self, model: BpeModel | WordPieceModel, pretokenizer: PreTokenizer, normalizer: Normalizer) -> None:
         self._tables = model.tables
+        self._normalizer = normalizer.runner()
         self._scanner = pretokenizer.scanner()
         self._whole = model.unmerged if isinstance(model, BpeModel) and model.ignore_merges else TokenWords.of({})
         words, arena_bytes = self._whole.ids.size, tables.arena_bytes_of(self._whole.ends)
@@ -51,15 +53,18 @@ class Encoder:
         )
         self._remember_whole_words()
         takes_words = isinstance(model, WordPieceModel) and not model.takes_any_bytes
-        self._can_fail = takes_words or (not model.takes_any_bytes and model.unk_token is None)
+        can_lack = isinstance(model, BpeModel) and model.can_lack_characters
+        self._can_fail = takes_words or can_lack
         self._unk_of_words = model.vocab[model.unk_token] if takes_words and model.unk_token is not None else None
+        # A word has a byte at least: with a symbol behind the last, ids are twice as many as bytes at most.
+        self._ids_per_byte = 2 if isinstance(model, BpeModel) and model.marks.has_ending else 1
 
     def encode(self, texts: pa.Array) -> Encoded:
         """Ids of a large_string or large_binary array."""
-        text, doc_ends = text_buffers(texts)
+        text, doc_ends = self._normalizer.normalize(*text_buffers(texts))
         self._forget_when_full()
         # One id a byte, and what the kernel writes in vain. What no id is written to costs address space alone.
-        ids = np.empty(text.size + bpe.IDS_IN_VAIN, np.int32)
+        ids = np.empty(self._ids_per_byte * text.size + bpe.IDS_IN_VAIN, np.int32)
         offsets = np.zeros(doc_ends.size + 1, np.int64)
         used, document = 0, 1
         for block in self._scanner.blocks(text, doc_ends):

@@ -69,6 +69,8 @@ def learn_merges(
     ties: str = "smallest",
     min_count: int = 1,
     forbidden: Sequence[Sequence[int]] = (),
+    lengths: np.ndarray | None = None,
+    most_length: int | None = None,
     on_merges: OnMerges | None = None,
     score: str = "frequency",
 ) -> MergeRules:
@@ -77,7 +79,9 @@ def learn_merges(
     With `score="likelihood"` those of WordPiece (Schuster and Nakajima, 2012), equal to `reference_wordpiece.train_wordpiece`.
 
     Stops at `merges` rules, or when no pair of at least `min_count` is left. `forbidden` are symbol sequences (special tokens,
-    two symbols or more) that no rule may make. Raises `DataError` for more than 2^31 / 3 symbols and words.
+    two symbols or more) that no rule may make. `lengths`: int32[alphabet], the length of each base symbol, 1 if it is not given;
+    no rule makes a token longer than `most_length`, and the next best pair is taken. Raises `DataError` for more than 2^31 / 3
+    symbols and words.
     """
     if words.symbols.size + words.starts.size > MOST_CELLS:
         raise DataError(
@@ -87,6 +91,8 @@ def learn_merges(
     possible = min(merges, int(words.symbols.size))
     state = _index_pairs(_append_words(words, forbidden), len(forbidden), alphabet + possible)
     state.counters[layout.TOKENS] = alphabet
+    state.lengths[:alphabet] = 1 if lengths is None else lengths
+    state.counters[layout.MOST_LENGTH] = most_length or 0
     state.counters[layout.MIN_COUNT] = max(1, min_count)
     state.counters[layout.FIRST_SEEN] = ties == "first-seen"
     scoring = None
@@ -132,6 +138,7 @@ def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
         positions=np.empty(3 * len(cells) + layout.AHEAD, np.int32),
         mates=np.full((tokens, 2), layout.NONE, np.int32),
         events=np.empty((2 * int(pairs[:used, layout.LENGTH].max(initial=0)), 2), np.int32),
+        lengths=np.empty(tokens, np.int32),
         forbidden=words.starts[first_forbidden:-1] + np.arange(first_forbidden, words.counts.size) + 1,
         merges=np.empty((RULES_PER_CALL, 3), np.int64),
         counters=np.zeros(layout.COUNTERS, np.int64),

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from tokenmill.alphabets import Alphabet, ByteAlphabet, CharacterAlphabet
+from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet, bytes_of_tokens
+from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.kernels import bpe, bpe_merge
+from tokenmill.kernels import base_symbols, bpe, bpe_merge
 from tokenmill.kernels.tables import power_of_two
+from tokenmill.word_marks import Alphabet, MarkedAlphabet, WordMarks
 
-MODELS = ("byte-bpe", "char-bpe")
+MODELS = ("byte-bpe", "char-bpe", "char", "wordpiece", "byte-wordpiece")
 MAX_ID = 2**31 - 2
 
+_MARKINGS = {"plain": base_symbols.PLAIN, "later": base_symbols.LATER, "last": base_symbols.LAST}
 
-def alphabet_of(model: str, *, marks_spaces: bool) -> Alphabet:
-    """The alphabet of a model by name; `marks_spaces` matters to character models alone."""
-    if model == "byte-bpe":
-        return ByteAlphabet()
-    if model == "char-bpe":
-        return CharacterAlphabet(marks_spaces)
-    raise UsageError(f"model {model!r} is not known; choose one of {', '.join(MODELS)}")
+
+def alphabet_of(model: str, *, marks_spaces: bool, marks: WordMarks | None = None, byte_fallback: bool = False) -> Alphabet:
+    """The alphabet of a BPE model by name; `marks_spaces` and `byte_fallback` matter to character models alone."""
+    if model not in MODELS:
+        raise UsageError(f"model {model!r} is not known; choose one of {', '.join(MODELS)}")
+    if model == "byte-bpe" and byte_fallback:
+        raise UsageError("byte fallback is for characters without an id; a byte-bpe model has none")
+    if byte_fallback and marks is not None and marks.marking != "plain":
+        raise UsageError("byte fallback does not go together with marks on symbols")
+    base = ByteAlphabet() if model == "byte-bpe" else CharacterAlphabet(marks_spaces, byte_fallback)
+    return base if marks is None or not marks.text else MarkedAlphabet(base, marks)
 
 
 @dataclass(frozen=True)
@@ -52,8 +59,8 @@ class Model:
     """
 
     name: str
-    alphabet: Alphabet
-    vocab: dict[str, int]
+    alphabet: Alphabet | ContinuationAlphabet
+    vocab: Mapping[str, int]
     merge_rules: tuple[tuple[str, str], ...]
     special_tokens: tuple[str, ...] = ()
     unk_token: str | None = None
@@ -86,7 +93,7 @@ class Model:
             raise TokenizerFileError(f"unk: {self.unk_token!r} is not among special_tokens; add it there")
 
     @cached_property
-    def token_of_id(self) -> dict[int, str]:
+    def token_of_id(self) -> Mapping[int, str]:
         """The vocabulary the other way round."""
         return {token_id: token for token, token_id in self.vocab.items()}
 
@@ -120,36 +127,84 @@ class Model:
             last = self.embedding_rows - 1
             raise UsageError(f"id {error.args[0]} is not in the vocabulary (ids 0 to {last})") from None
 
+    @property
+    def word_starts(self) -> frozenset[int]:
+        """The ids of tokens that tell that a word begins with them."""
+        return frozenset()
+
+    @property
+    def word_ends(self) -> frozenset[int]:
+        """The ids of tokens that tell that a word ends with them."""
+        return frozenset()
+
     def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
         return (self.spellings[token_id] for token_id in ids)
 
 
 @dataclass(frozen=True)
 class BpeModel(Model):
-    """A BPE model. With `ignore_merges` a word that is a token is that token, whatever the rules make of it."""
+    """A BPE model. With `ignore_merges` a word that is a token is that token, whatever the rules make of it.
 
+    With `fuse_unk` unknown characters side by side in a word are one unk token.
+    """
+
+    alphabet: Alphabet
     ignore_merges: bool = False
+    fuse_unk: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.ignore_merges and not self.takes_any_bytes:
-            raise TokenizerFileError(f"ignore_merges: a {self.name} model cannot do that, only byte-bpe")
+        if self.name == "char" and self.merge_rules:
+            raise TokenizerFileError(f"merge_rules[0]: a char model has no rules, this is {self.merge_rules[0]}")
+        if self.ignore_merges and (not self.takes_any_bytes or self.marks.text):
+            raise TokenizerFileError(f"ignore_merges: a {self.name} model cannot do that, only byte-bpe without marks")
+        if self.marks.text or self.alphabet.byte_fallback:
+            for place, (left, right) in enumerate(self.merge_rules):
+                self._check_rule(f"merge_rules[{place}]", left, right)
+
+    def _check_rule(self, place: str, left: str, right: str) -> None:
+        wrong = self.alphabet.check_rule(left, right) if isinstance(self.alphabet, MarkedAlphabet) else None
+        if self.alphabet.byte_fallback and {left, right, self.alphabet.join(left, right)} & bytes_of_tokens().keys():
+            wrong = f"({left!r}, {right!r}) holds a byte token, which spells unknown characters alone"
+        if wrong:
+            raise TokenizerFileError(f"{place}: {wrong}")
+
+    @property
+    def can_lack_characters(self) -> bool:
+        """Whether a text can hold what has no id, not even that of the unk token."""
+        return not (self.takes_any_bytes or self.alphabet.byte_fallback or self.unk_token is not None)
+
+    @property
+    def marks(self) -> WordMarks:
+        """How tokens tell where words begin or end; empty marks where they do not."""
+        return self.alphabet.marks if isinstance(self.alphabet, MarkedAlphabet) else WordMarks()
 
     @cached_property
     def tables(self) -> bpe.BpeTables:
         """The model as arrays for the kernels."""
-        specials = frozenset(self.special_tokens)
-        ordinary = {token: token_id for token, token_id in self.vocab.items() if token not in specials}
+        ordinary = {token: self.vocab[token] for token in self._ordinary()}
         byte_ids, character_ids = self.alphabet.lookup_tables(ordinary)
-        unknown = bpe.UNKNOWN if self.unk_token is None else self.vocab[self.unk_token]
-        rules = self._build_rules()
-        return bpe.BpeTables(byte_ids, character_ids, rules, bpe_merge.list_byte_rules(rules, byte_ids), np.int64(unknown))
+        unknown = base_symbols.UNKNOWN if self.unk_token is None else self.vocab[self.unk_token]
+        rules, forms = self._build_rules(), self._build_forms()
+        plain = forms.marking == base_symbols.PLAIN and forms.ending == base_symbols.UNKNOWN
+        byte_rules = bpe_merge.list_byte_rules(rules, byte_ids if plain else byte_ids[:0])
+        return bpe.BpeTables(byte_ids, character_ids, rules, byte_rules, np.int64(unknown), forms)
+
+    def _build_forms(self) -> base_symbols.WordForms:
+        ending = self.alphabet.ending(self.vocab) if isinstance(self.alphabet, MarkedAlphabet) else None
+        byte_ids = [self.vocab[token] for token in bytes_of_tokens()] if self.alphabet.byte_fallback else []
+        return base_symbols.WordForms(
+            marking=np.int64(_MARKINGS[self.marks.marking]),
+            ending=np.int64(base_symbols.UNKNOWN if ending is None else ending),
+            fallback=np.array(byte_ids, np.int32),
+            fuses_unknown=np.bool_(self.fuse_unk),
+        )
 
     def _build_rules(self) -> np.ndarray:
         ids = self.vocab
         lefts = np.array([ids[left] for left, _ in self.merge_rules], np.int32)
         rights = np.array([ids[right] for _, right in self.merge_rules], np.int32)
-        products = np.array([ids[left + right] for left, right in self.merge_rules], np.int32)
+        products = np.array([ids[self.alphabet.join(left, right)] for left, right in self.merge_rules], np.int32)
         rules = np.full((power_of_two(2 * lefts.size + 1), 2), bpe_merge.EMPTY, np.int64)
         bpe_merge.add_rules(rules, lefts, rights, products)
         return rules
@@ -163,8 +218,33 @@ class BpeModel(Model):
         bpe.find_unmerged(self.tables, words.text, words.ends, words.ids, found)
         return TokenWords.of({self.spellings[token_id]: token_id for token_id in words.ids[found].tolist()})
 
+    def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
+        """With marks, `between_words` stands behind what ends a word, or in front of what begins one; not at the ends."""
+        if not self.marks.text or not between_words:
+            yield from super()._spell_words(ids, between_words)
+            return
+        waiting = False
+        for place, token_id in enumerate(ids):
+            if waiting or (place and token_id in self.word_starts):
+                yield between_words
+            waiting = token_id in self.word_ends
+            yield self.spellings[token_id]
 
-def check_ids(vocab: dict[str, int]) -> None:
+    @cached_property
+    def word_ends(self) -> frozenset[int]:
+        """The ids of tokens that end a word, by their suffix."""
+        return frozenset(self.vocab[token] for token in self._ordinary() if self.marks.suffix and self.marks.holds(token))
+
+    @cached_property
+    def word_starts(self) -> frozenset[int]:
+        """The ids of tokens that begin a word, by the prefix that they lack."""
+        return frozenset(self.vocab[token] for token in self._ordinary() if self.marks.prefix and not self.marks.holds(token))
+
+    def _ordinary(self) -> set[str]:
+        return self.vocab.keys() - set(self.special_tokens)
+
+
+def check_ids(vocab: Mapping[str, int]) -> None:
     """Every id is a whole number from 0 to 2^31 - 2 and stands once."""
     owner: dict[int, str] = {}
     for token, token_id in vocab.items():

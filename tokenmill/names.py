@@ -10,6 +10,9 @@ PretokenizerName = Literal[
 #: What `--pretokenizer` takes; `pretokenizers.py` says what each does.
 PRETOKENIZERS: tuple[str, ...] = get_args(PretokenizerName)
 
+#: What `--normalizer` takes beside `replace:OLD=>NEW` and `replace_regex:PATTERN=>NEW`; `normalizers.py` says what each does.
+NORMALIZERS = ("identity", "nfc", "nfd", "nfkc", "nfkd", "lowercase", "strip_accents", "strip_marks", "bert_clean")
+
 DigitGroup = Literal[1, 3]
 #: What `--split-digits` takes.
 DIGIT_GROUPS: tuple[int, ...] = get_args(DigitGroup)
@@ -17,6 +20,8 @@ DIGIT_GROUPS: tuple[int, ...] = get_args(DigitGroup)
 #: What `tokenmill convert --to` takes, and `Tokenizer.to_format`.
 TOKENIZER_FORMATS = ("native", "huggingface", "tiktoken", "gpt2", "two-key")
 
+#: Options of BPE training that say what symbols and tokens may be, as `TrainingOptions` and configurations call them.
+BPE_OPTION_NAMES = ("max_token_length", "limit_alphabet", "end_of_word_suffix", "continuation_prefix", "byte_fallback")
 PackName = Literal["concat", "best-fit", "none"]
 #: What `encode --pack` takes; `packing.py` says what each does.
 PACKS: tuple[str, ...] = get_args(PackName)

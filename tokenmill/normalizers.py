@@ -1,28 +1,200 @@
-"""What is done to a text before it is cut into words. So far nothing: `identity`, which keeps every byte."""
+"""Normalizers: what is done to a text before it is cut into words. Stored in the tokenizer file, for training and encoding alike.
+
+    nfc, nfd, nfkc, nfkd   the Unicode forms
+    lowercase              lower case, character by character as Hugging Face's `Lowercase` does it: a capital sigma becomes `σ`
+                           at the end of a word too. Accents and marks stay
+    strip_accents          NFD without nonspacing marks (Mn): `é` becomes `e`. What BERT does; vowel signs of Devanagari and Thai
+                           go too, so it is never implied
+    strip_marks            without marks of any kind (M), nothing decomposed before: Hugging Face's `StripAccents`
+    bert_clean             BERT's clean_text: controls, format and private use characters and U+FFFD go, whitespace becomes spaces
+    replace                one text by another, everywhere
+    replace_regex          the matches of a pattern of the `regex` package, those that are not empty, by a text; slow
+    identity               nothing
+
+Several are applied one after the other. All but `replace_regex` are of Unicode 16.0, whatever Python's own version is; Hugging
+Face has older tables, and differs for characters that they lack.
+
+`Normalizer.of(["nfc", "lowercase"]).normalize("É")` is `é`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from tokenmill.errors import UsageError
+import numpy as np
 
-_NAMES = ("identity",)
+from tokenmill.errors import InvalidTextError, UsageError
+from tokenmill.names import NORMALIZERS
+from tokenmill.normalizing import Alignment, ReplaceStage, Stage, build_stages
+from tokenmill.patterns import compile_pattern
+
+_IDENTITY = "identity"
+_REPLACING = ("replace", "replace_regex")
 
 
 def names() -> list[str]:
-    """The names that `Normalizer` takes: `["identity"]`."""
-    return list(_NAMES)
+    """The names that stand for a normalizer by themselves: `["identity", "nfc", ...]`."""
+    return list(NORMALIZERS)
+
+
+@dataclass(frozen=True)
+class Replace:
+    """`replace` and `replace_regex`: each occurrence of `pattern`, from left to right, becomes `content`, taken as it is."""
+
+    pattern: str
+    content: str
+    is_regex: bool = False
+
+    def __post_init__(self) -> None:
+        for text in (self.pattern, self.content):
+            if any(0xD800 <= ord(character) < 0xE000 for character in text):
+                raise UsageError(f"replace: {text!r} is not Unicode text")
+        if not self.pattern:
+            raise UsageError("replace: there is nothing to replace; give a text or a pattern")
+        if self.is_regex:
+            compile_pattern(self.pattern)
+
+    @property
+    def spec(self) -> dict[str, str]:
+        """What stands in files."""
+        return {"name": _REPLACING[self.is_regex], "pattern": self.pattern, "content": self.content}
+
+    def __str__(self) -> str:
+        return f"{_REPLACING[self.is_regex]} {self.pattern!r} by {self.content!r}"
+
+
+Step = str | Replace
 
 
 @dataclass(frozen=True)
 class Normalizer:
-    """A named normalizer, as stored in the tokenizer file. Raises UsageError for an unknown name.
+    """Normalizers in the order in which they are applied; none is `identity`. Raises UsageError for an unknown name."""
 
-    `Normalizer("identity").name` is `identity`.
-    """
-
-    name: str
+    steps: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.name not in _NAMES:
-            raise UsageError(f"unknown normalizer {self.name!r}; known are: {', '.join(_NAMES)}")
+        for step in self.steps:
+            if isinstance(step, str) and (step not in NORMALIZERS or step == _IDENTITY):
+                raise UsageError(f"unknown normalizer {step!r}; known are: {', '.join((*NORMALIZERS, *_REPLACING))}")
+
+    @classmethod
+    def of(cls, spec: Normalizer | str | Mapping[str, Any] | Sequence[Any] | None) -> Normalizer:
+        """A normalizer from what stands in files: a name, `{"name": "replace", "pattern": ..., "content": ...}`, or a list.
+
+        Raises UsageError for names and keys that are unknown and values of another type.
+        """
+        if isinstance(spec, Normalizer):
+            return spec
+        if spec is None:
+            return cls()
+        parts = [spec] if isinstance(spec, str | Mapping) else spec
+        return cls(tuple(step for part in parts for step in _read_step(part)))
+
+    @property
+    def spec(self) -> Any:
+        """What stands in files, as `of` takes it: a name or an object alone, several as a list."""
+        specs = [step if isinstance(step, str) else step.spec for step in self.steps]
+        return specs[0] if len(specs) == 1 else (specs or _IDENTITY)
+
+    def __str__(self) -> str:
+        """For messages: `nfc, lowercase`."""
+        return ", ".join(map(str, self.steps)) or _IDENTITY
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every text stays as it is."""
+        return not self.steps
+
+    def runner(self) -> Runner:
+        """The normalizer at work on batches, with scratch memory of its own, for one thread."""
+        return Runner(self)
+
+    def normalize(self, text: str) -> str:
+        """One text. Raises InvalidTextError for a lone surrogate, which UTF-8 cannot hold.
+
+        `Normalizer.of("strip_accents").normalize("été")` is `ete`.
+        """
+        data = np.frombuffer(_encode(text), np.uint8)
+        normalized, _ = self.runner().normalize(data, np.array([data.size]))
+        return normalized.tobytes().decode("utf-8")
+
+
+class Runner:
+    """A normalizer at work. What it gives is valid until it is called again."""
+
+    def __init__(self, normalizer: Normalizer) -> None:
+        self._stages: list[Stage] = list(_build(normalizer.steps))
+
+    def normalize(self, text: np.ndarray, doc_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Normalized documents, end to end, and where they end, from the documents: uint8[n] and int64[d], uint8[m] and int64[d].
+
+        Where nothing changes, it is the same arrays.
+        """
+        for stage in self._stages:
+            text, doc_ends = stage.run(text, doc_ends)
+        return text, doc_ends
+
+    def align(self, text: np.ndarray, doc_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, Alignment]:
+        """As `normalize`, with where each byte came from; None stands for: each from the byte at its own place."""
+        alignment: Alignment = None
+        for stage in self._stages:
+            text, doc_ends, origins = stage.align(text, doc_ends)
+            alignment = origins if alignment is None else _chain(alignment, origins)
+        return text, doc_ends, alignment
+
+
+def _chain(first: np.ndarray, second: Alignment) -> np.ndarray:
+    """Origins of origins: int64[m, 2] each."""
+    if second is None:
+        return first
+    return np.stack([first[second[:, 0], 0], first[second[:, 1] - 1, 1]], axis=1)
+
+
+def _build(steps: Sequence[Step]) -> Iterator[Stage]:
+    """The stages of the steps; neighbours that look at single characters become one."""
+    names: list[str] = []
+    for step in steps:
+        if isinstance(step, str):
+            names.append(step)
+            continue
+        yield from build_stages(tuple(names))
+        names = []
+        yield ReplaceStage(step.pattern, step.content, is_regex=step.is_regex)
+    yield from build_stages(tuple(names))
+
+
+def _read_step(part: Any) -> list[Step]:
+    if isinstance(part, str):
+        return [] if part == _IDENTITY else [part]
+    if not isinstance(part, Mapping) or part.get("name") not in _REPLACING:
+        raise UsageError(f"{str(part)[:80]} is no normalizer; give a name, or name replace with pattern and content")
+    for key, value in part.items():
+        if key not in ("name", "pattern", "content"):
+            raise UsageError(f"a normalizer {part['name']} has no option {key!r}; it has pattern and content")
+        if not isinstance(value, str):
+            raise UsageError(f"{key} of a normalizer: {value!r} is no str")
+    if missing := {"pattern", "content"} - part.keys():
+        raise UsageError(f"a normalizer {part['name']} needs {' and '.join(sorted(missing))}")
+    return [Replace(part["pattern"], part["content"], is_regex=part["name"] == "replace_regex")]
+
+
+def parse_option(text: str) -> Any:
+    """A `--normalizer` of the command line for `Normalizer.of`: a name, `replace:OLD=>NEW`, `replace_regex:PATTERN=>NEW`."""
+    name, colon, rest = text.partition(":")
+    if not colon or name not in _REPLACING:
+        return text
+    pattern, arrow, content = rest.rpartition("=>")
+    if not arrow:
+        raise UsageError(f"--normalizer {text!r}: what is put in its place is missing; write {name}:OLD=>NEW")
+    return {"name": name, "pattern": pattern, "content": content}
+
+
+def _encode(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidTextError(
+            f"the text holds a lone surrogate at character {error.start}; replace it before encoding"
+        ) from None

@@ -8,7 +8,7 @@ The algorithm is that of Sennrich, Haddow and Birch, "Neural Machine Translation
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 
@@ -49,6 +49,11 @@ def count_pairs(words: Sequence[Sequence[str]], counts: Sequence[int]) -> dict[P
     return pairs
 
 
+def join_pair(pair: Pair, prefix: str = "") -> str:
+    """What a rule makes; a continuation prefix inside goes: `join_pair(("##a", "##b"), "##")` is `##ab`."""
+    return pair[0] + pair[1].removeprefix(prefix)
+
+
 def replace_pair(word: Sequence[str], pair: Pair, product: str | None = None) -> list[str]:
     """Merge left to right without overlap: `replace_pair(["a", "a", "a"], ("a", "a"))` is `["aa", "a"]`.
 
@@ -84,11 +89,14 @@ def train_bpe(
     forbidden: frozenset[str] = frozenset(),
     min_count: int = 1,
     alphabet: Iterable[str] | None = None,
+    prefix: str = "",
+    may_make: Callable[[str], bool] = lambda token: True,
 ) -> list[tuple[Pair, int]]:
     """The merge rules in order, each with its count when it was chosen.
 
-    `words` come in corpus order. A pair whose product is in `forbidden` (the special tokens) is never merged. Stops early when no
-    pair of at least `min_count` is left.
+    `words` come in corpus order. A pair whose product is in `forbidden` (the special tokens), or which `may_make` says no to, is
+    never merged. `prefix`: that of symbols inside a word, if they have one. Stops early when no pair of at least `min_count` is
+    left.
 
     >>> train_bpe([("low", 2), ("lower", 1), ("lowest", 1)], 2, ties="first-seen")
     [(('l', 'o'), 4), (('lo', 'w'), 4)]
@@ -99,17 +107,18 @@ def train_bpe(
     order = {symbol: position for position, symbol in enumerate(symbols)}
     rules: list[tuple[Pair, int]] = []
     while len(rules) < merges:
-        pairs = {pair: n for pair, n in count_pairs(states, counts).items() if pair[0] + pair[1] not in forbidden}
+        pairs = {pair: n for pair, n in count_pairs(states, counts).items() if may_make(join_pair(pair, prefix))}
+        pairs = {pair: n for pair, n in pairs.items() if join_pair(pair, prefix) not in forbidden}
         if not pairs or max(pairs.values()) < min_count:
             break
         pair = best_pair(pairs, order if ties == "smallest" else None)
         rules.append((pair, pairs[pair]))
-        order.setdefault(pair[0] + pair[1], len(order))
-        states = [replace_pair(word, pair) if pair[0] in word else word for word in states]
+        order.setdefault(join_pair(pair, prefix), len(order))
+        states = [replace_pair(word, pair, join_pair(pair, prefix)) if pair[0] in word else word for word in states]
     return rules
 
 
-def encode_word(word: Sequence[str], rules: Sequence[Pair]) -> list[str]:
+def encode_word(word: Sequence[str], rules: Sequence[Pair], prefix: str = "") -> list[str]:
     """Lowest merge rank first, leftmost first: `there` under `(t, h), (th, e)` is `["the", "r", "e"]`.
 
     A rule that stands twice has the rank of its last place, as in Hugging Face tokenizers.
@@ -121,7 +130,7 @@ def encode_word(word: Sequence[str], rules: Sequence[Pair]) -> list[str]:
         if not candidates:
             return symbols
         _, at = min(candidates)
-        symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
+        symbols[at : at + 2] = [join_pair((symbols[at], symbols[at + 1]), prefix)]
 
 
 def recover_rule(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, bytes] | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tokenmill.alphabets import CODE_POINTS
 from tokenmill.arrow import large_strings, wrap_binary
 from tokenmill.encoder import Encoded, Encoder
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
@@ -48,7 +49,7 @@ class Tokenizer:
     ) -> None:
         self.model = model
         self.pretokenizer = pretokenizer
-        self.normalizer = normalizer or Normalizer("identity")
+        self.normalizer = normalizer or Normalizer()
         self.training = dict(training or {})
         self._lock = threading.Lock()
         self._encoder: Encoder | None = None
@@ -89,7 +90,7 @@ class Tokenizer:
                 tokenizer = recognition.loads(read_file(target), pretokenizer=pretokenizer, special_tokens=special_tokens)
         except (TokenizerFileError, UsageError) as error:
             raise type(error)(f"{path}: {error}") from None
-        tokenizer._encoder = Encoder(tokenizer.model, tokenizer.pretokenizer)
+        tokenizer._encoder = Encoder(tokenizer.model, tokenizer.pretokenizer, tokenizer.normalizer)
         return tokenizer
 
     def to_format(self, target: str) -> dict[str, bytes]:
@@ -192,7 +193,7 @@ class Tokenizer:
             texts = large_strings(texts)
         with self._lock:
             if self._encoder is None:
-                self._encoder = Encoder(self.model, self.pretokenizer)
+                self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
             return self._encoder.encode(texts)
 
     def _encode_checked(self, texts: pa.Array) -> pa.LargeListArray:
@@ -205,19 +206,26 @@ class Tokenizer:
     def describe_unknown(self, text: str | bytes, place: str) -> str:
         """Which character of a text the alphabet lacks, where, and what to do about it."""
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        if not self.normalizer.is_identity:
+            text, place = self.normalizer.normalize(text), f"{place}, normalized"
         if isinstance(self.model, WordPieceModel):
             return describe_lost_word(self.model, self.pretokenizer, text, place)
-        character_ids = self.model.tables.character_ids
+        forms = self.model.tables.character_ids.reshape(-1, CODE_POINTS)
+        for ids, where in ((forms.max(axis=0), ""), (forms.min(axis=0), " where it stands")):
+            for position, character in self._kept_characters(text):
+                if ids[ord(character)] < 0:
+                    found = f"{place}, character {position}: {character!r} (U+{ord(character):04X})"
+                    return f"{found} is not in the alphabet{where}; train with --unk or byte-bpe"
+        return f"{place}: a character is not in the alphabet; train with --unk or byte-bpe"
+
+    def _kept_characters(self, text: str) -> Iterator[tuple[int, str]]:
+        """The characters that reach the model, with their places; whitespace that marks a word is a space."""
         for position, character in enumerate(text):
             if not self.pretokenizer.lossless and character.isspace():
                 if self.pretokenizer.drops_spaces or position + 1 == len(text) or text[position + 1].isspace():
                     continue  # dropped with the text's other whitespace
                 character = " "
-            if character_ids[ord(character)] < 0:
-                code_point = f"U+{ord(character):04X}"
-                where = f"{place}, character {position}: {character!r} ({code_point})"
-                return f"{where} is not in the alphabet; train with --unk or byte-bpe"
-        return f"{place}: a character is not in the alphabet; train with --unk or byte-bpe"
+            yield position, character
 
     # --- decoding
 

@@ -6,35 +6,52 @@ tokenizer, rules = train_tokenizer(counts, TrainingOptions(model="byte-bpe", pre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.alphabets import Alphabet, BaseSymbols
+from tokenmill import wordpiece
+from tokenmill.alphabets import CODE_POINTS, byte_tokens
+from tokenmill.code_points import CodePointModel
+from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
-from tokenmill.merge_loop import MergeRules, OnMerges, WordSymbols, learn_merges
+from tokenmill.merge_loop import MergeRules, OnMerges, learn_merges
 from tokenmill.models import BpeModel, alphabet_of, number_tokens
+from tokenmill.names import BPE_OPTION_NAMES
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.training_symbols import TrainingSymbols, symbols_for_training
 from tokenmill.word_counts import binary_buffers, fingerprint_counts, in_corpus_order
+from tokenmill.word_marks import Alphabet, WordMarks
+from tokenmill.wordpiece import WordPieceModel, check_options, wordpiece_alphabet
 
 #: Called now and then while merging: how many rules are made, and the latest of them as (left, right, count), in visible form.
 OnNamedMerges = Callable[[int, list[tuple[str, str, int]]], None]
 
 TIES = ("smallest", "first-seen")
-IDS = ("rank", "sorted")
+IDS = ("rank", "sorted", "codepoint")
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
     """What to train. Exactly one of `vocab_size` (specials, alphabet and products together) and `merges` (rules) is given.
 
-    `pretokenizer`: the one that the words were counted with; a name will do where it has no options.
-    `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`; `min_count`: pairs that occur less often are not merged;
+    `pretokenizer`, `normalizer`: those that the words were counted with; a name will do where the pre-tokenizer has no options.
+    `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`, or `codepoint` with the model `char`, which has no merges and
+    needs neither size; `min_count`: pairs that occur less often are not merged;
     `strict`: too few pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it
     is one of them.
+
+    `max_token_length`: no token gets longer, in characters, or bytes of a byte model. Of character models, `limit_alphabet`: only
+    so many characters, the most frequent, get a symbol; `byte_fallback`: 256 byte tokens, behind the special ones, spell all
+    others. `end_of_word_suffix`: a symbol behind the last of every word; `continuation_prefix`: what symbols inside a word begin
+    with.
+
+    Of WordPiece models, `score`: `likelihood` (default) or `frequency`; `continuation_prefix` is `##` unless it is given;
+    `max_word_characters`: longer words become the unk token (default 100, of bytes none), 0 for no limit.
     """
 
     model: str
@@ -47,10 +64,20 @@ class TrainingOptions:
     unk_token: str | None = None
     min_count: int = 1
     strict: bool = False
+    normalizer: Normalizer = field(default_factory=Normalizer)
+    max_token_length: int | None = None
+    limit_alphabet: int | None = None
+    end_of_word_suffix: str | None = None
+    continuation_prefix: str | None = None
+    byte_fallback: bool = False
+    score: str | None = None
+    max_word_characters: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.vocab_size is None) == (self.merges is None):
+        if (self.vocab_size is None) == (self.merges is None) and (self.model != "char" or self.merges is not None):
             raise UsageError("give either a vocabulary size or a number of merges")
+        if self.model == "char" and self.merges:
+            raise UsageError(f"merges {self.merges}: a char model has none; leave it out, or choose char-bpe")
         for name, value, choices in (("ties", self.ties, TIES), ("ids", self.ids, IDS)):
             if value not in choices:
                 raise UsageError(f"{name} {value!r} is not known; choose one of {', '.join(choices)}")
@@ -58,16 +85,67 @@ class TrainingOptions:
             ("merges", self.merges, 0),
             ("vocabulary size", self.vocab_size, 1),
             ("min count", self.min_count, 1),
+            ("max token length", self.max_token_length, 1),
+            ("limit of the alphabet", self.limit_alphabet, 1),
         ):
             if number is not None and number < least:
                 raise UsageError(f"{name} {number} is below {least}")
-        if self.model == "byte-bpe" and self.vocab_size is not None and self.vocab_size < 256 + len(self.specials):
-            raise VocabularySizeError(_describe_least(self.vocab_size, 256, len(self.specials)))
+        self._check_alphabet_options()
+        self._check_code_points()
+        least = self.least_alphabet
+        if least and self.vocab_size is not None and self.vocab_size < least + len(self.specials):
+            raise VocabularySizeError(_describe_least(self.vocab_size, least, len(self.specials)))
         for token in self.specials:
             if any(0xD800 <= ord(character) < 0xE000 for character in token):
                 raise UsageError(f"special token {token!r} is not Unicode text")
         if "" in self.specials or len(set(self.specials)) != len(self.specials):
             raise UsageError(f"special tokens must differ and not be empty: {', '.join(map(repr, self.specials))}")
+
+    def _check_alphabet_options(self) -> None:
+        for name, mark in (("end-of-word suffix", self.end_of_word_suffix), ("continuation prefix", self.continuation_prefix)):
+            if mark == "":
+                raise UsageError(f"the {name} is empty; leave it out, or give one such as '</w>' or '##'")
+        for name, given in (("limit of the alphabet", self.limit_alphabet), ("continuation prefix", self.continuation_prefix)):
+            if given is not None and (self.model == "byte-bpe" or (self.model == "byte-wordpiece" and "limit" in name)):
+                raise UsageError(f"a {name} is for models of characters, not for {self.model}; leave it out")
+        check_options(self.model, self.score, self.max_word_characters)
+        if self.is_wordpiece and (self.byte_fallback or self.end_of_word_suffix):
+            name = "byte fallback" if self.byte_fallback else "an end-of-word suffix"
+            raise UsageError(f"{name} is for BPE, not for {self.model}; leave it out")
+        self.alphabet(marks_spaces=False)  # which options go together is the alphabet's matter
+
+    def _check_code_points(self) -> None:
+        """Code points as ids leave nothing to choose but special tokens."""
+        if self.ids != "codepoint":
+            return
+        if self.model != "char":
+            raise UsageError(f"ids codepoint: a token of a {self.model} model is more than a character; choose the model char")
+        for name in ("vocab_size", "unk_token", *BPE_OPTION_NAMES):
+            if getattr(self, name):
+                raise UsageError(f"{name.replace('_', ' ')} makes no sense with code points as ids: every character has one")
+
+    def alphabet(self, *, marks_spaces: bool) -> Alphabet | ContinuationAlphabet:
+        """The alphabet that these options ask for."""
+        if self.is_wordpiece:
+            return wordpiece_alphabet(self.model, marks_spaces=marks_spaces, prefix=self.continuation_prefix)
+        marks = WordMarks(self.end_of_word_suffix or "", self.continuation_prefix or "")
+        return alphabet_of(self.model, marks_spaces=marks_spaces, marks=marks, byte_fallback=self.byte_fallback)
+
+    @property
+    def is_wordpiece(self) -> bool:
+        """Whether the model is WordPiece, of characters or of bytes."""
+        return self.model in wordpiece.MODELS
+
+    @property
+    def byte_tokens(self) -> tuple[str, ...]:
+        """The tokens that spell characters without a symbol."""
+        return byte_tokens() if self.byte_fallback else ()
+
+    @property
+    def least_alphabet(self) -> int:
+        """How many symbols there are whatever the corpus holds: bytes, byte tokens, the suffix."""
+        bytes_ = 512 if self.model == "byte-wordpiece" else 256 if self.model == "byte-bpe" or self.byte_fallback else 0
+        return bytes_ + (self.end_of_word_suffix is not None)
 
     @property
     def specials(self) -> tuple[str, ...]:
@@ -85,57 +163,57 @@ def train_tokenizer(
     `strict`, larger than the corpus allows.
     """
     pretokenizer = PreTokenizer.of(options.pretokenizer)
-    alphabet = alphabet_of(options.model, marks_spaces=pretokenizer.marks_spaces)
+    alphabet = options.alphabet(marks_spaces=pretokenizer.marks_spaces)
     if counts.num_rows == 0:
         raise NothingToTrainOnError("nothing to train on: the corpus holds no word")
     ordered = in_corpus_order(counts) if options.ties == "first-seen" else counts.combine_chunks()
-    base = alphabet.symbols_of(*_words_of(ordered))
+    word_counts = ordered["count"].to_numpy()
+    base = symbols_for_training(alphabet, *_words_of(ordered), word_counts, limit_alphabet=options.limit_alphabet)
     _check_room(base, options)
     rules = learn_merges(
-        WordSymbols(base.symbols, base.starts, ordered["count"].to_numpy()),
+        base.words,
         alphabet=len(base.visible),
         merges=_count_merges(base, options),
         ties=options.ties,
         min_count=options.min_count,
-        forbidden=_forbid_specials(alphabet, base.visible, options.specials),
-        on_merges=None if on_merges is None else _name_merges(base.visible, on_merges),
+        forbidden=_forbid_tokens(alphabet, base.visible, (*options.specials, *options.byte_tokens)),
+        lengths=base.lengths,
+        most_length=options.max_token_length,
+        on_merges=None if on_merges is None else _name_merges(base.visible, alphabet, on_merges),
+        score=options.score or "likelihood" if options.is_wordpiece else "frequency",
     )
     if options.strict and rules.exhausted:
         raise VocabularySizeError(_describe_shortage(rules, options))
     return _build_tokenizer(counts, rules, base.visible, options, pretokenizer), rules
 
 
-def token_strings(rules: MergeRules, alphabet: Sequence[str]) -> list[str]:
-    """The visible form of every token of a training run by its number: the alphabet, then the products."""
-    tokens = list(alphabet)
+def token_strings(rules: MergeRules, visible: Sequence[str], alphabet: Alphabet | ContinuationAlphabet) -> list[str]:
+    """The visible form of every token of a training run by its number: the base symbols, then the products."""
+    tokens = list(visible)
     for left, right in zip(*rules.pairs.T.tolist(), strict=True):
-        tokens.append(tokens[left] + tokens[right])
+        tokens.append(alphabet.join(tokens[left], tokens[right]))
     return tokens
 
 
-def _count_merges(base: BaseSymbols, options: TrainingOptions) -> int:
+def _count_merges(base: TrainingSymbols, options: TrainingOptions) -> int:
     """How many rules are asked for."""
-    if options.merges is not None:
-        return options.merges
-    return (options.vocab_size or 0) - len(options.specials) - len(base.visible)
+    if options.merges is not None or options.model == "char":
+        return options.merges or 0
+    return (options.vocab_size or 0) - len(options.specials) - len(options.byte_tokens) - len(base.visible)
 
 
-def _name_merges(visible: Sequence[str], on_merges: OnNamedMerges) -> OnMerges:
+def _name_merges(visible: Sequence[str], alphabet: Alphabet | ContinuationAlphabet, on_merges: OnNamedMerges) -> OnMerges:
     """Translate the kernel's numbers for those who watch."""
     names = list(visible)
 
     def tell(made: int, rows: np.ndarray) -> None:
-        latest = [(names[left], names[right], count) for left, right, count in _extend_names(names, rows)]
+        latest = []
+        for left, right, count in rows.tolist():
+            latest.append((names[left], names[right], count))
+            names.append(alphabet.join(names[left], names[right]))
         on_merges(made, latest)
 
     return tell
-
-
-def _extend_names(names: list[str], rows: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """Append the products of rules (left, right, count) to `names`, and give the rules on."""
-    for left, right, count in rows.tolist():
-        names.append(names[left] + names[right])
-        yield left, right, count
 
 
 def _words_of(counts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
@@ -144,13 +222,13 @@ def _words_of(counts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     return data, np.concatenate([np.zeros(1, np.int64), ends])
 
 
-def _check_room(base: BaseSymbols, options: TrainingOptions) -> None:
-    """The vocabulary must hold at least the specials and the alphabet, and no special token may be a character."""
-    least = len(options.specials) + len(base.visible)
-    if options.vocab_size is not None and options.vocab_size < least:
-        raise VocabularySizeError(_describe_least(options.vocab_size, len(base.visible), len(options.specials)))
+def _check_room(base: TrainingSymbols, options: TrainingOptions) -> None:
+    """The vocabulary must hold at least the specials and the alphabet, and no special token may be one of its symbols."""
+    symbols = {*base.visible, *options.byte_tokens}
+    if options.vocab_size is not None and options.vocab_size < len(options.specials) + len(symbols):
+        raise VocabularySizeError(_describe_least(options.vocab_size, len(symbols), len(options.specials)))
     for token in options.specials:
-        if token in base.visible:
+        if token in symbols:
             raise UsageError(f"special token {token!r} is a symbol of the alphabet; choose a longer one")
 
 
@@ -161,10 +239,10 @@ def _describe_least(size: int, alphabet: int, specials: int) -> str:
     )
 
 
-def _forbid_specials(alphabet: Alphabet, visible: Sequence[str], specials: Sequence[str]) -> list[list[int]]:
-    """Special tokens that text could spell, as symbol numbers: no rule may make them."""
+def _forbid_tokens(alphabet: Alphabet | ContinuationAlphabet, visible: Sequence[str], tokens: Sequence[str]) -> list[list[int]]:
+    """Tokens that are there already and that text could spell, as symbol numbers: no rule may make them."""
     number_of = {symbol: number for number, symbol in enumerate(visible)}
-    spelled = (alphabet.base_symbols(token) for token in specials)
+    spelled = (alphabet.base_symbols(token) for token in tokens)
     return [
         [number_of[symbol] for symbol in symbols]
         for symbols in spelled
@@ -173,7 +251,7 @@ def _forbid_specials(alphabet: Alphabet, visible: Sequence[str], specials: Seque
 
 
 def _describe_shortage(rules: MergeRules, options: TrainingOptions) -> str:
-    size = rules.tokens + len(options.specials)
+    size = rules.tokens + len(options.specials) + len(options.byte_tokens)
     wanted = f"{options.merges} merges" if options.vocab_size is None else f"a vocabulary of {options.vocab_size}"
     return f"{wanted} cannot be had: no pair is left after {len(rules.pairs)} merges, vocabulary {size}; ask for that or add text"
 
@@ -181,17 +259,28 @@ def _describe_shortage(rules: MergeRules, options: TrainingOptions) -> str:
 def _build_tokenizer(
     counts: pa.Table, rules: MergeRules, visible: Sequence[str], options: TrainingOptions, pretokenizer: PreTokenizer
 ) -> Tokenizer:
-    tokens = token_strings(rules, visible)
-    vocab = number_tokens(options.specials, visible, tokens[len(visible) :], ids=options.ids)
+    training = _describe_training(counts, options)
+    if options.ids == "codepoint":
+        by_code_point = CodePointModel.of({token: CODE_POINTS + place for place, token in enumerate(options.specials)})
+        return Tokenizer(by_code_point, pretokenizer=pretokenizer, normalizer=options.normalizer, training=training)
+    alphabet = options.alphabet(marks_spaces=pretokenizer.marks_spaces)
+    tokens = token_strings(rules, visible, alphabet)
+    symbols, products = [*options.byte_tokens, *visible], tokens[len(visible) :]
+    vocab = number_tokens(options.specials, symbols, products, ids=options.ids)
     lefts, rights = ([tokens[token] for token in column] for column in rules.pairs.T.tolist())
     pairs = tuple(zip(lefts, rights, strict=True))
-    alphabet = alphabet_of(options.model, marks_spaces=pretokenizer.marks_spaces)
-    model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
-    return Tokenizer(model, pretokenizer=pretokenizer, training=_describe_training(counts, options))
+    model: BpeModel | WordPieceModel
+    if isinstance(alphabet, ContinuationAlphabet):
+        limit = wordpiece.limit_of(options.model, options.max_word_characters)
+        model = WordPieceModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token, limit)
+    else:
+        model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
+    return Tokenizer(model, pretokenizer=pretokenizer, normalizer=options.normalizer, training=training)
 
 
 def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, object]:
     """What the tokenizer file says of its origin: options, and the fingerprint of the counts that bear on the result."""
+    chosen = {name: value for name in BPE_OPTION_NAMES if (value := getattr(options, name))}
     return {
         "word_counts_sha256": fingerprint_counts(counts, with_order=options.ties == "first-seen"),
         "distinct_words": counts.num_rows,
@@ -200,4 +289,6 @@ def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, 
         "ties": options.ties,
         "ids": options.ids,
         "min_count": options.min_count,
+        **chosen,
+        **({"score": options.score or "likelihood"} if options.is_wordpiece else {}),
     }

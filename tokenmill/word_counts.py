@@ -21,6 +21,7 @@ from tokenmill.arrow import large_strings, read_only, text_buffers, wrap_binary
 from tokenmill.errors import DataError, UsageError
 from tokenmill.kernels import count as kernel
 from tokenmill.kernels import tables
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 
 SPLIT_SHIFT = 40
@@ -39,7 +40,15 @@ class WordCounter:
     A full table is given out and emptied, so the same word can come out more than once; `combine_counts` adds the parts up.
     """
 
-    def __init__(self, pretokenizer: PreTokenizer, *, table_words: int = TABLE_WORDS, arena_bytes: int = ARENA_BYTES) -> None:
+    def __init__(
+        self,
+        pretokenizer: PreTokenizer,
+        normalizer: Normalizer | None = None,
+        *,
+        table_words: int = TABLE_WORDS,
+        arena_bytes: int = ARENA_BYTES,
+    ) -> None:
+        self._normalizer = (normalizer or Normalizer()).runner()
         self._scanner = pretokenizer.scanner()
         self._table = tables.allocate_table(table_words, arena_bytes)
         self._keys = np.empty((tables.STAGED, 4), np.uint64)
@@ -63,7 +72,7 @@ class WordCounter:
 
         Gives the partitions of a table that got full, as often as it does.
         """
-        for block in self._scanner.blocks(*text_buffers(large_strings(texts))):
+        for block in self._scanner.blocks(*self._normalizer.normalize(*text_buffers(large_strings(texts)))):
             yield from self._count_block(block.text, block.first, block.word_ends)
             self.words += block.word_ends.size
 
@@ -98,12 +107,14 @@ class WordCounter:
         return partition, _build_table(data, np.ones(1, np.int64), np.array([self._base + self.words + word]))
 
 
-def count_corpus(batches: Iterable[pa.Array], pretokenizer: PreTokenizer, **room: int) -> pa.Table:
+def count_corpus(
+    batches: Iterable[pa.Array], pretokenizer: PreTokenizer, normalizer: Normalizer | None = None, **room: int
+) -> pa.Table:
     """Word counts of a corpus, counted in this process, as they stand on disk.
 
     `batches`: string or large_string arrays; `room`: as `WordCounter` takes it.
     """
-    counter, partitions = WordCounter(pretokenizer, **room), defaultdict[int, list[pa.Table]](list)
+    counter, partitions = WordCounter(pretokenizer, normalizer, **room), defaultdict[int, list[pa.Table]](list)
     counter.begin_split(0)
     for partition, table in chain(chain.from_iterable(map(counter.count, batches)), counter.drain()):
         partitions[partition].append(table)

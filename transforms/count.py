@@ -9,7 +9,7 @@ worker already, partition by partition, before it travels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import apache_beam as beam
 import pyarrow as pa
@@ -17,6 +17,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import DataError
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.word_counts import Partition, WordCounter, combine_counts
 from transforms.accounts import SplitAccount
@@ -34,10 +35,11 @@ PENDING_ROWS = 1 << 18
 
 @dataclass(frozen=True)
 class CountOptions:
-    """What a count job needs: how to read, how to cut words, and where journal, partitions, rejects and groups go."""
+    """What a count job needs: how to read, normalize and cut words, and where journal, partitions, rejects and groups go."""
 
     read: ReadOptions
     pretokenizer: PreTokenizer
+    normalizer: Normalizer = field(default_factory=Normalizer)
     journal_folder: str = ""
     partitions_folder: str = ""
     rejects_folder: str = ""
@@ -69,15 +71,15 @@ class CountSplit(beam.DoFn):
 
     def setup(self) -> None:
         keep_freed_memory()
-        self._counter = WordCounter(self._options.pretokenizer)
+        self._counter = WordCounter(self._options.pretokenizer, self._options.normalizer)
 
     def process(self, split: Split) -> Iterator[tuple[int, pa.Table]]:
         yield from count_split(split, self._counter, self._options, self._splits)
 
 
-def warm_up_counting(pretokenizer: PreTokenizer) -> None:
+def warm_up_counting(pretokenizer: PreTokenizer, normalizer: Normalizer) -> None:
     """Load in advance the kernels that the first split would have to wait for."""
-    counter = WordCounter(pretokenizer)
+    counter = WordCounter(pretokenizer, normalizer)
     counter.begin_split(0)
     for _ in (*counter.count(pa.array([" "], pa.large_string())), *counter.drain()):
         pass

@@ -105,17 +105,22 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
     """
     if tokenizer.model.name not in EXPLAINED_MODELS:
         raise UsageError(f"model {tokenizer.model.name!r} cannot be explained; {' and '.join(EXPLAINED_MODELS)} can")
+    model = tokenizer.model
+    if isinstance(model, BpeModel) and (model.marks.text or model.alphabet.byte_fallback or model.fuse_unk):
+        raise UsageError("explain shows no marks on words, no byte fallback and no joined unknown characters; use tokenize")
     check_text(text)
     check_length(len(text), "the text has", "give a part of it")
+    original, text = text, tokenizer.normalizer.normalize(text)
+    check_length(len(text), "the text, normalized, has", "give a part of it")
     ranks = {rule: rank for rank, rule in enumerate(tokenizer.merge_rules)}
     words = tuple(_explain_word(tokenizer, ranks, text, word, start) for word, start in place_words(tokenizer.pretokenizer, text))
     ids = tuple(token_id for word in words for token_id in word.ids)
     known = [token_id for token_id in ids if token_id is not None]
     decoded = tokenizer.decode(known) if len(known) == len(ids) else None
     return TextExplanation(
-        text=text,
-        normalizer=tokenizer.normalizer.name,
-        normalized=text,  # the one normalizer there is, identity, changes nothing
+        text=original,
+        normalizer=str(tokenizer.normalizer),
+        normalized=text,
         pretokenizer=str(tokenizer.pretokenizer),
         lossless=tokenizer.pretokenizer.lossless,
         model=tokenizer.model.name,
@@ -125,7 +130,7 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
         unknown=tuple(_find_unknown(tokenizer, text, words)),
         doubtful=tuple(_find_doubtful(tokenizer.pretokenizer, text)),
         decoded=decoded,
-        same=decoded == text,
+        same=decoded == original,
     )
 
 

@@ -56,6 +56,12 @@ def bpe_model_of(tokenizer: Tokenizer, target: str) -> BpeModel:
     return tokenizer.model
 
 
+def refuse_marks(model: BpeModel, target: str) -> None:
+    """Formats of bytes alone know no symbols that tell where words begin or end."""
+    if model.marks.text:
+        raise UsageError(f"{target} cannot say that {model.marks.text!r} marks words; use --to native")
+
+
 def refuse_characters(tokenizer: Tokenizer, target: str) -> None:
     """Formats of bytes take no character model."""
     if not tokenizer.model.takes_any_bytes:

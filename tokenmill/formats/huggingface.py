@@ -15,7 +15,7 @@ from typing import Any
 
 from tokenmill.errors import TokenizerFileError
 from tokenmill.formats import huggingface_bpe
-from tokenmill.formats.building import bpe_model_of, build_tokenizer, refuse_characters, refuse_options
+from tokenmill.formats.building import bpe_model_of, build_tokenizer, refuse_characters, refuse_marks, refuse_options
 from tokenmill.formats.huggingface_cutting import BYTE_LEVEL, read_pretokenizer, write_byte_level, write_pretokenizer
 from tokenmill.formats.huggingface_fields import (
     ANYTHING,
@@ -124,6 +124,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
     refuse_characters(tokenizer, "Hugging Face's ByteLevel")
     refuse_options(tokenizer, "a file for Hugging Face")
+    refuse_marks(model, "Hugging Face's ByteLevel")
     pretokenizer = write_pretokenizer(tokenizer.pretokenizer.name)
     document = {
         "version": _VERSION,

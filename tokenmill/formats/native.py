@@ -10,26 +10,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tokenmill import schemas
+from tokenmill import schemas, wordpiece
+from tokenmill.code_points import CodePointModel
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.json_text import parse_object, to_json
 from tokenmill.models import BpeModel, Model, alphabet_of
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.wordpiece import WordPieceModel
+from tokenmill.word_marks import WordMarks
+from tokenmill.wordpiece import WordPieceModel, wordpiece_alphabet
 
 _KEYS = {
     "format": str,
     "version": int,
     "model": str,
-    "normalizer": str,
+    "ids": str,
+    "normalizer": (str, dict, list),
     "pretokenizer": (str, dict),
     "special_tokens": list,
     "unk": (str, type(None)),
     "unicode": str,
     "training": dict,
     "ignore_merges": bool,
+    "fuse_unk": bool,
+    "byte_fallback": bool,
+    "end_of_word_suffix": str,
+    "suffix_attached": bool,
+    "continuation_prefix": str,
+    "max_word_characters": (int, type(None)),
     "merge_rules": list,
     "vocab": dict,
 }
@@ -42,7 +51,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "format": schemas.TOKENIZER_FORMAT,
         "version": schemas.TOKENIZER_VERSION,
         "model": model.name,
-        "normalizer": tokenizer.normalizer.name,
+        "normalizer": tokenizer.normalizer.spec,
         "pretokenizer": tokenizer.pretokenizer.spec,
         "special_tokens": list(model.special_tokens),
         "unk": model.unk_token,
@@ -54,10 +63,20 @@ def dumps(tokenizer: Tokenizer) -> bytes:
 
 
 def _describe_encoding(model: BpeModel | WordPieceModel) -> dict[str, Any]:
-    """What encoding goes by beside vocabulary and rules."""
+    """What encoding goes by beside vocabulary and rules; of BPE only what is not the usual."""
     if isinstance(model, WordPieceModel):
         return {"continuation_prefix": model.continuation_prefix, "max_word_characters": model.max_word_characters}
-    return {"ignore_merges": True} if model.ignore_merges else {}
+    if isinstance(model, CodePointModel):
+        return {"ids": "codepoint"}
+    told = {
+        "ignore_merges": model.ignore_merges,
+        "fuse_unk": model.fuse_unk,
+        "byte_fallback": model.alphabet.byte_fallback,
+        "end_of_word_suffix": model.marks.suffix,
+        "suffix_attached": model.marks.attached,
+        "continuation_prefix": model.marks.prefix,
+    }
+    return {key: value for key, value in told.items() if value}
 
 
 def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
@@ -71,6 +90,10 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
             "a file of two keys stands for char-bpe behind wordpunct, "
             f"this is {model.name} behind {pretokenizer}; use --to native"
         )
+    if not tokenizer.normalizer.is_identity:
+        raise UsageError(f"a file of two keys cannot say that text is normalized by {tokenizer.normalizer}; use --to native")
+    if told := _describe_encoding(model):
+        raise UsageError(f"a file of two keys cannot say {next(iter(told))}; use --to native")
     if model.special_tokens:
         raise UsageError(f"a file of two keys cannot say that {model.special_tokens[0]!r} is a special token; use --to native")
     return _write({}, model)
@@ -79,8 +102,9 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
 def _write(head: dict[str, Any], model: Model) -> bytes:
     lines = [f"  {to_json(key)}: {to_json(value)}," for key, value in head.items()]
     rules = _block("[", (to_json(list(rule)) for rule in model.merge_rules), "]")
+    held = model.vocab.specials if isinstance(model, CodePointModel) else model.vocab
     vocab = _block(
-        "{", (f"{to_json(token)}: {token_id}" for token, token_id in sorted(model.vocab.items(), key=lambda item: item[1])), "}"
+        "{", (f"{to_json(token)}: {token_id}" for token, token_id in sorted(held.items(), key=lambda item: item[1])), "}"
     )
     return "\n".join(["{", *lines, f'  "merge_rules": {rules},', f'  "vocab": {vocab}', "}", ""]).encode("utf-8")
 
@@ -94,20 +118,77 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     """As `loads`, from the object that the file holds."""
     _check_keys(document)
     pretokenizer = _named(PreTokenizer.of, document, "pretokenizer", "wordpunct")
+    _check_unicode(document, pretokenizer)
+    read_model = _read_wordpiece if document.get("model") in wordpiece.MODELS else _read_bpe
+    model = _read_code_points(document) if "ids" in document else read_model(document, marks_spaces=pretokenizer.marks_spaces)
+    normalizer = _named(Normalizer.of, document, "normalizer", "identity")
+    return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
+
+
+def _read_specials(document: dict[str, Any]) -> tuple[str, ...]:
+    tokens = enumerate(document.get("special_tokens", []))
+    return tuple(_check_string(f"special_tokens[{place}]", token) for place, token in tokens)
+
+
+def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
     rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
-    specials = tuple(
-        _check_string(f"special_tokens[{place}]", token) for place, token in enumerate(document.get("special_tokens", []))
-    )
-    name = document.get("model", "char-bpe")
+    _refuse_keys(document, ("max_word_characters",))
+    name, fallback = document.get("model", "char-bpe"), document.get("byte_fallback", False)
+    specials = _read_specials(document)
     try:
-        alphabet = alphabet_of(name, marks_spaces=pretokenizer.marks_spaces)
+        alphabet = alphabet_of(name, marks_spaces=marks_spaces, marks=_read_marks(document), byte_fallback=fallback)
     except UsageError as error:
         raise TokenizerFileError(f"model: {error}") from None
-    _check_unicode(document, pretokenizer)
-    whole_words = document.get("ignore_merges", False)
-    model = BpeModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"), whole_words)
-    normalizer = _named(Normalizer, document, "normalizer", "identity")
-    return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
+    return BpeModel(
+        name,
+        alphabet,
+        document["vocab"],
+        rules,
+        specials,
+        document.get("unk"),
+        ignore_merges=document.get("ignore_merges", False),
+        fuse_unk=document.get("fuse_unk", False),
+    )
+
+
+def _read_wordpiece(document: dict[str, Any], *, marks_spaces: bool) -> WordPieceModel:
+    _refuse_keys(document, ("ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "suffix_attached"))
+    rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
+    name, prefix = document["model"], document.get("continuation_prefix")
+    try:
+        alphabet = wordpiece_alphabet(name, marks_spaces=marks_spaces, prefix=prefix)
+    except UsageError as error:
+        raise TokenizerFileError(f"continuation_prefix: {error}") from None
+    limit = document.get("max_word_characters", wordpiece.limit_of(name, None))
+    return WordPieceModel(name, alphabet, document["vocab"], rules, _read_specials(document), document.get("unk"), limit)
+
+
+def _refuse_keys(document: dict[str, Any], keys: tuple[str, ...]) -> None:
+    """Keys of other models would change nothing, in silence."""
+    for key in keys:
+        if key in document:
+            raise TokenizerFileError(f"{key}: a {document.get('model', 'char-bpe')} model has none; leave it out")
+
+
+def _read_code_points(document: dict[str, Any]) -> CodePointModel:
+    """A model without a written vocabulary: `vocab` holds the special tokens, and nothing else says how to encode."""
+    specials = _read_specials(document)
+    if document["ids"] != "codepoint" or document.get("model") != "char":
+        raise TokenizerFileError(f"ids: {to_json(document['ids'])[:80]} is not known; it can be codepoint in a char model")
+    for key in ("merge_rules", "unk", "ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "continuation_prefix"):
+        if document.get(key):
+            raise TokenizerFileError(f"{key}: there is none where code points are ids")
+    if sorted(document["vocab"]) != sorted(specials):
+        raise TokenizerFileError("vocab: where code points are ids it holds the special tokens alone")
+    return CodePointModel.of({token: document["vocab"][token] for token in specials})
+
+
+def _read_marks(document: dict[str, Any]) -> WordMarks:
+    suffix, prefix = document.get("end_of_word_suffix", ""), document.get("continuation_prefix", "")
+    attached = document.get("suffix_attached", False)
+    if attached and not suffix:
+        raise TokenizerFileError("suffix_attached: there is no end_of_word_suffix that could be")
+    return WordMarks(suffix, prefix, attached)
 
 
 def _check_keys(document: dict[str, Any]) -> None:

@@ -18,7 +18,15 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.formats.building import Rule, bpe_model_of, build_tokenizer, refuse_characters, refuse_options, show_bytes
+from tokenmill.formats.building import (
+    Rule,
+    bpe_model_of,
+    build_tokenizer,
+    refuse_characters,
+    refuse_marks,
+    refuse_options,
+    show_bytes,
+)
 from tokenmill.kernels import ranks as kernels
 from tokenmill.kernels.tables import allocate_table, arena_bytes_of
 from tokenmill.models import MAX_ID, BpeModel, TokenWords
@@ -92,6 +100,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     model = bpe_model_of(tokenizer, "a tiktoken rank file")
     refuse_characters(tokenizer, "a tiktoken rank file")
     refuse_options(tokenizer, "tiktoken")
+    refuse_marks(model, "tiktoken")
     if not tokenizer.pretokenizer.lossless:
         raise UsageError(
             f"tiktoken's words are stretches of the text, those of {tokenizer.pretokenizer.name} are not; use --to native"

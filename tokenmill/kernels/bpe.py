@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tokenmill.kernels.base_symbols import WordForms, look_up_symbols
 from tokenmill.kernels.bpe_merge import NO_RULE, SHORT_SYMBOLS, merge_long, merge_short, rule_of
 from tokenmill.kernels.compiling import inline_part, kernel, part, part_of_tables
 from tokenmill.kernels.hashing import HALF
@@ -25,7 +26,7 @@ from tokenmill.kernels.tables import (
     search_word,
     stage_keys,
 )
-from tokenmill.kernels.wordpiece import UNKNOWN, WordPieceTables, match_word
+from tokenmill.kernels.wordpiece import WordPieceTables, match_word
 
 LOW_HALF = np.uint64(0xFFFFFFFF)
 IDS_USED = 0
@@ -41,9 +42,10 @@ class BpeTables(NamedTuple):
     """A BPE model as arrays.
 
     `byte_ids`: int32[256], the id of each byte (a byte model), or empty; `character_ids`: int32[0x110000], the id of each code
-    point or UNKNOWN (a character model), or empty. `rules`: int64[power of two, 2], open addressing: key (left id << 32 | right
-    id), and rank << 32 | product id. `byte_rules`: int64[65536], the rule of two bytes, the first one in the higher half, or
-    NO_RULE (a byte model), or empty. `unknown`: the id of the unk token, or UNKNOWN.
+    point or UNKNOWN (a character model), or empty; both twice as long where symbols have a second form. `rules`: int64[power of
+    two, 2], open addressing: key (left id << 32 | right id), and rank << 32 | product id. `byte_rules`: int64[65536], the rule of
+    two bytes, the first one in the higher half, or NO_RULE (a byte model without forms), or empty. `unknown`: the id of the unk
+    token, or UNKNOWN.
     """
 
     byte_ids: np.ndarray
@@ -51,6 +53,7 @@ class BpeTables(NamedTuple):
     rules: np.ndarray
     byte_rules: np.ndarray
     unknown: np.int64
+    forms: WordForms
 
 
 class EncodeCache(NamedTuple):
@@ -68,54 +71,15 @@ class EncodeCache(NamedTuple):
     found: np.ndarray  # int64[SHORT_SYMBOLS], scratch for merging
 
 
-# --- words to base symbols ------------------------------------------------------------------------------------------------
-
-
-@part
-def sequence_length(lead):
-    """Bytes of the UTF-8 sequence that a lead byte announces: 0xE4 gives 3."""
-    if lead < 0xC0:
-        return 1
-    if lead < 0xE0:
-        return 2
-    return 3 if lead < 0xF0 else 4
-
-
-@part
-def code_point_at(text, position, length):
-    """Decode one UTF-8 sequence of valid text."""
-    if length == 1:
-        return np.int64(text[position])
-    value = np.int64(text[position]) & (0x7F >> length)
-    for follower in range(1, length):
-        value = value << 6 | (np.int64(text[position + follower]) & 0x3F)
-    return value
-
-
-@part
-def look_up_symbols(tables, text, start, end, symbols, first):
-    """Write the base symbols of a word into `symbols[first:]` (one an unknown character); returns how many."""
-    if tables.byte_ids.size:
-        for position in range(start, end):
-            symbols[first + position - start] = tables.byte_ids[text[position]]
-        return end - start
-    size, position = np.int64(0), start
-    while position < end:
-        length = min(sequence_length(text[position]), end - position)
-        code_point = code_point_at(text, position, length)
-        symbol = tables.character_ids[code_point] if code_point < tables.character_ids.size else np.int32(UNKNOWN)
-        symbols[first + size] = tables.unknown if symbol == UNKNOWN else symbol
-        size += 1
-        position += length
-    return size
-
-
 # --- blocks of words ------------------------------------------------------------------------------------------------------------
 
 
 @part
 def merge_word(tables, text, start, end, ids, used, found):
-    """Encode one word by merging into `ids[used:]` (room for one id a byte); returns how many ids it has."""
+    """Encode one word by merging into `ids[used:]` (room for one id a byte, and one more with an ending).
+
+    Returns how many ids it has.
+    """
     tables, text, ids, found = borrow(tables), borrow(text), borrow(ids), borrow(found)
     rules, byte_rules, size = tables.rules, tables.byte_rules, end - start
     if byte_rules.size and size <= SHORT_SYMBOLS:
@@ -261,7 +225,7 @@ def find_unmerged(tables, text, ends, token_ids, unmerged):
 
     Tokens lie end to end in `text` (uint8[n]); `ends`: int64[t]; `token_ids`: int32[t].
     """
-    ids, found = np.empty(text.size, np.int32), np.empty(SHORT_SYMBOLS, np.int64)
+    ids, found = np.empty(text.size + 1, np.int32), np.empty(SHORT_SYMBOLS, np.int64)
     start = np.int64(0)
     for token in range(ends.size):
         size = encode_word(tables, text, start, ends[token], ids, np.int64(0), found)

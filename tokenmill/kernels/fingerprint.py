@@ -8,8 +8,8 @@ in four independent lanes, in the manner of xxHash. It finds changes; it is no p
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.hashing import combine, mix
 from tokenmill.kernels.intrinsics import load_u64
 from tokenmill.kernels.tables import hash_bytes
@@ -20,14 +20,14 @@ ROTATION, REST = np.uint64(31), np.uint64(33)
 STRIPE_BYTES = 32
 
 
-@njit(cache=True, nogil=True)
+@part
 def stir(lane, value):
     """One lane, one step."""
     lane += value * PRIME_2
     return ((lane << ROTATION) | (lane >> REST)) * PRIME_1
 
 
-@njit(cache=True, nogil=True)
+@part
 def hash_text(text, start, end, seed):
     """Two 64-bit hashes of a byte string."""
     first, second, third, fourth = seed + PRIME_1, seed + PRIME_2, seed, seed - PRIME_1
@@ -42,7 +42,7 @@ def hash_text(text, start, end, seed):
     return combine(combine(first, second) + rest, third ^ fourth), combine(combine(third, fourth) ^ rest, first + second)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_documents(total, ids, id_ends, skip, text, text_ends):
     """Add documents to `total` (uint64[2]): ids and texts lie end to end (uint8[n]), ending at int64[d].
 

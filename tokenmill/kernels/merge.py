@@ -34,6 +34,7 @@ from tokenmill.kernels.merge_state import (
     LENGTH,
     LOW_32,
     MIN_COUNT,
+    MOST_LENGTH,
     NONE,
     PAIR,
     PAIRS_USED,
@@ -62,7 +63,7 @@ def merge_pairs(state, limit):
 @part
 def merge_best_pairs(state, limit):
     """`merge_pairs` with borrowed arrays. (Apart from it: Numba compiles a part twice that both a kernel and a part call.)"""
-    cells, weights, pairs, heap, positions, mates, events, forbidden, merges, counters = state
+    cells, weights, pairs, heap, positions, mates, events, lengths, forbidden, merges, counters = state
     made = np.int64(0)
     while made < limit:
         pair = find_best_pair(cells, pairs, heap, positions, counters)
@@ -73,7 +74,7 @@ def merge_best_pairs(state, limit):
         drop_top(heap, counters)
         count = pairs[pair, COUNT]
         pairs[pair, COUNT] = 0  # it is never offered again
-        if is_forbidden(cells, forbidden, pair):
+        if is_forbidden(cells, forbidden, pair) or is_too_long(pairs, lengths, counters, pair):
             continue
         merges[made, 0], merges[made, 1], merges[made, 2] = pairs[pair, KEY] >> 32, pairs[pair, KEY] & LOW_32, count
         made += 1
@@ -83,6 +84,7 @@ def merge_best_pairs(state, limit):
         place_new_pairs(pairs, positions, events, events_used)
         offer_pairs(cells, pairs, heap, positions, counters, first_new)
         clear_mates(pairs, mates, counters, first_new)
+        lengths[counters[TOKENS]] = lengths[pairs[pair, KEY] >> 32] + lengths[pairs[pair, KEY] & LOW_32]
         counters[TOKENS] += 1
     return PAUSED, made
 
@@ -165,6 +167,13 @@ def is_forbidden(cells, forbidden, pair):
             if cells[follower + cells[follower, SPAN], SYMBOL] == BARRIER:
                 return True
     return False
+
+
+@part
+def is_too_long(pairs, lengths, counters, pair):
+    """Would the product be longer than tokens may get?"""
+    most = counters[MOST_LENGTH]
+    return most > 0 and np.int64(lengths[pairs[pair, KEY] >> 32]) + lengths[pairs[pair, KEY] & LOW_32] > most
 
 
 @part

@@ -29,8 +29,8 @@ BEFORE, AFTER = 0, 1
 # Columns of `events`.
 EVENT_CELL, EVENT_PAIR = 0, 1
 # Cells of `counters`.
-TOKENS, PAIRS_USED, POSITIONS_USED, HEAP_SIZE, THRESHOLD, MIN_COUNT, FIRST_SEEN = range(7)
-COUNTERS = 7
+TOKENS, PAIRS_USED, POSITIONS_USED, HEAP_SIZE, THRESHOLD, MIN_COUNT, FIRST_SEEN, MOST_LENGTH = range(8)
+COUNTERS = 8
 
 #: So many positions ahead, the memory of a cell is asked for.
 AHEAD = 8
@@ -51,6 +51,7 @@ class MergeState(NamedTuple):
     positions: np.ndarray  # int32[3 * n]
     mates: np.ndarray  # int32[v, 2]: scratch of one merge; by symbol, its new pairs BEFORE and AFTER the product, or NONE
     events: np.ndarray  # int32[e, 2]: scratch of one merge, the cells where new pairs stand; two for each place of a pair at most
+    lengths: np.ndarray  # int32[v]: length of each token; none of more than MOST_LENGTH is made, unless that is 0
     forbidden: np.ndarray  # int64[f]: first cells of words whose product as a whole no rule may make
     merges: np.ndarray  # int64[m, 3]: left, right, count; the rules of one call of `merge_pairs`
     counters: np.ndarray  # int64[COUNTERS]

@@ -21,8 +21,8 @@ Each rule looks at a character a bounded number of times, so time is linear in t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import inline_part, kernel
 from tokenmill.kernels.intrinsics import count_leading_zeros, count_trailing_zeros
 from tokenmill.kernels.scan_blocks import (
     BLOCK_BYTES,
@@ -41,7 +41,7 @@ _SPACE = ord(" ")
 _ZERO = np.int64(0)
 
 
-@njit(cache=True, nogil=True)
+@inline_part
 def _tile_document(text, position, end, classes, kinds, word_ends, words):
     """Write the words of a document from `position` on; returns (position, words) behind them, short of `end` if room ends."""
     while position < end and words < word_ends.size:
@@ -58,7 +58,7 @@ def _tile_document(text, position, end, classes, kinds, word_ends, words):
     return position, words
 
 
-@njit(cache=True, nogil=True)
+@inline_part
 def _tile_documents(text, doc_ends, classes, kinds, cursor, word_ends, doc_words):
     """The scan of the lossless rules; `kinds` as in `end_of_lossless_word`."""
     document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
@@ -73,7 +73,7 @@ def _tile_documents(text, doc_ends, classes, kinds, cursor, word_ends, doc_words
     return words, documents
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_gpt2(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
     """Words of the GPT-2 pattern, which tile the text: `Hi, I'm` gives the ends 2, 3, 5, 7.
 
@@ -82,13 +82,13 @@ def scan_gpt2(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
     return _tile_documents(text, doc_ends, classes, (LETTER, NUMBER), cursor, word_ends, doc_words)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_whitespace(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
     """Words of ` ?\\S+|\\s+(?!\\S)|\\s+`, which tile the text: `Hi, I'm` gives the ends 3, 7."""
     return _tile_documents(text, doc_ends, classes, (NO_CLASS, NO_CLASS), cursor, word_ends, doc_words)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_none(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
     """Each document is one word: `Hi, I'm` gives the end 7."""
     document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
@@ -104,7 +104,7 @@ def scan_none(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
     return words, documents
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def _mark_block(text, position, end, classes, word_ends, words, marked):
     """Write the certain words of one block to `marked`; returns (position, words) behind them, unchanged if there are none."""
     starts, dropped, replaced, at_end = mark_wordpunct_starts(text, position, end, classes)
@@ -121,7 +121,7 @@ def _mark_block(text, position, end, classes, word_ends, words, marked):
     return position + length, words
 
 
-@njit(cache=True, nogil=True)
+@inline_part
 def _mark_word(text, position, end, classes, word_ends, words, marked):
     """Write one word to `marked`; returns (position, words) behind it, unchanged without room, at `end` without a word."""
     start = end_of_run(text, position, end, classes, RE_SPACE, True)
@@ -138,7 +138,7 @@ def _mark_word(text, position, end, classes, word_ends, words, marked):
     return stop, words + 1
 
 
-@njit(cache=True, nogil=True)
+@inline_part
 def _mark_document(text, position, end, classes, word_ends, words, marked):
     """`_tile_document` for wordpunct; room is room in `marked` too."""
     last_block = text.size - 2 * BLOCK_BYTES
@@ -154,7 +154,7 @@ def _mark_document(text, position, end, classes, word_ends, words, marked):
     return position, words
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_wordpunct(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
     """Words of `\\w+(?:'\\w+)?|[^\\w\\s]`, written to `marked` with a space before each that follows whitespace.
 

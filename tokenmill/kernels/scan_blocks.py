@@ -15,8 +15,8 @@ What runs once a block is inlined by force: left to LLVM it is a call that retur
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import inline_part, part
 from tokenmill.kernels.intrinsics import copy_64_bytes, count_leading_zeros, count_ones, count_trailing_zeros, mark_bytes_between
 from tokenmill.kernels.scan_bytes import contraction_length, read_class
 from tokenmill.kernels.scan_classes import NO_CLASS, RE_SPACE, RE_WORD, WHITESPACE
@@ -30,25 +30,25 @@ _TWO = np.uint64(2)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@inline_part
 def mark_first(count):
     """The lowest `count` bits, 0 <= count <= 64: 3 gives 0b111."""
     return _ALL >> np.uint64(64 - count) if count > 0 else _NO_BITS
 
 
-@njit(cache=True, nogil=True)
+@inline_part
 def mark_last(count):
     """The highest of the lowest `count` bits: 3 gives 0b100."""
     return mark_first(count) & ~(mark_first(count) >> _ONE)
 
 
-@njit(cache=True, nogil=True)
+@inline_part
 def mark_letters(text, position):
     """The ASCII letters of a block: `a1B...` gives 0b101..."""
     return mark_bytes_between(text, position, 0x41, 0x5A) | mark_bytes_between(text, position, 0x61, 0x7A)
 
 
-@njit(cache=True, nogil=True)
+@inline_part
 def classify_characters(text, position, end, classes, first, second, space):
     """Of the block's characters beyond ASCII: masks of class `first`, of `second`, of bytes inside a character; the bytes known.
 
@@ -72,7 +72,7 @@ def classify_characters(text, position, end, classes, first, second, space):
     return in_first, in_second, inner, known
 
 
-@njit(cache=True, nogil=True)
+@part
 def split_contractions(text, position, end, starts, apostrophes):
     """`starts` with contractions as words: an apostrophe that begins a word takes `s`, `re` ... and a word begins behind them.
 
@@ -89,13 +89,13 @@ def split_contractions(text, position, end, starts, apostrophes):
     return starts
 
 
-@njit(cache=True, nogil=True)
+@inline_part
 def keep_certain(starts, known, at_end):
     """The starts from bit 1 on whose next byte is known; at the document's end all that lie in it."""
     return starts & mark_first(known if at_end else known - 1) & ~_ONE
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def mark_lossless_starts(text, position, end, classes, kinds):
     """Certain word starts in the block at `position` by the rule of `end_of_lossless_word`, and whether the document ends in it.
 
@@ -120,7 +120,7 @@ def mark_lossless_starts(text, position, end, classes, kinds):
     return keep_certain(starts, known, at_end), at_end
 
 
-@njit(cache=True, nogil=True)
+@part
 def join_apostrophes(starts, word, apostrophes):
     """`starts` without those of `'` and of what follows in `\\w+(?:'\\w+)?`: in `a'b'c` the words are `a'b`, `'`, `c`."""
     apostrophes &= (word << _ONE) & (word >> _ONE)
@@ -134,7 +134,7 @@ def join_apostrophes(starts, word, apostrophes):
     return starts
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def mark_wordpunct_starts(text, position, end, classes):
     """Of the block at `position`: certain word starts of wordpunct; whitespace to drop, and to make a space; at the end or not.
 
@@ -155,7 +155,7 @@ def mark_wordpunct_starts(text, position, end, classes):
     return keep_certain(starts, known, at_end), dropped, white & ~dropped & ~space, at_end
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def write_kept_ends(starts, dropped, position, word_ends, words):
     """`write_word_ends` where dropped bytes do not count; returns the new `words` and the last start's offset in the block.
 
@@ -172,7 +172,7 @@ def write_kept_ends(starts, dropped, position, word_ends, words):
     return stop, last
 
 
-@njit(cache=True, nogil=True)
+@part
 def write_spaces(places, dropped, target, at):
     """Put a space at the bytes in `places`, dropped bytes not counted: 0b10000 without 0b01000, at 100, writes target[103]."""
     while places:
@@ -181,7 +181,7 @@ def write_spaces(places, dropped, target, at):
         places &= places - _ONE
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def copy_kept(text, position, dropped, length, target, at):
     """Copy the first `length` bytes of a block without the dropped ones to target[at:]; returns where the copy ends.
 
@@ -198,7 +198,7 @@ def copy_kept(text, position, dropped, length, target, at):
     return at + count_ones(kept)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def write_word_ends(starts, position, word_ends, words):
     """Write the positions of the set bits, which end the words before them, from word_ends[words] on; returns the new `words`.
 

@@ -8,8 +8,8 @@ does), so a scanner always moves on and never loses a byte. `classes` is the cla
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import part
 from tokenmill.kernels.intrinsics import copy_64_bytes
 from tokenmill.kernels.scan_classes import NO_CLASS, RE_WORD, WHITESPACE
 
@@ -17,7 +17,7 @@ _SPACE, _APOSTROPHE = b" '"
 _D, _E, _L, _M, _R, _S, _T, _V = b"delmrstv"
 
 
-@njit(cache=True, nogil=True)
+@part
 def _continuation(text, position, end):
     """The six payload bits of a continuation byte, or -1 where there is none: byte 0x89 gives 9, `a` gives -1."""
     if position < end and text[position] & 0xC0 == 0x80:
@@ -25,7 +25,7 @@ def _continuation(text, position, end):
     return np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@part
 def decode_character(text, position, end):
     """Code point and length of the character that begins at `position` with a byte >= 0x80; (-1, 1) if it is no valid UTF-8.
 
@@ -48,7 +48,7 @@ def decode_character(text, position, end):
     return (code_point, 4) if fourth >= 0 and 0x10000 <= code_point < 0x110000 else (-1, 1)
 
 
-@njit(cache=True, nogil=True)
+@part
 def read_class(text, position, end, classes):
     """Class bits and length in bytes of the character at `position`: `A` gives (LETTER | ..., 1), a bad byte gives (0, 1)."""
     byte = np.int64(text[position])
@@ -58,7 +58,7 @@ def read_class(text, position, end, classes):
     return (np.int64(classes[code_point]) if code_point >= 0 else NO_CLASS), length
 
 
-@njit(cache=True, nogil=True)
+@part
 def end_of_run(text, position, end, classes, bits, wanted):
     """End of the characters from `position` on that have one of `bits`, or none of them if not `wanted`.
 
@@ -72,7 +72,7 @@ def end_of_run(text, position, end, classes, bits, wanted):
     return position
 
 
-@njit(cache=True, nogil=True)
+@part
 def end_of_whitespace(text, position, end, classes):
     """End of the match of `\\s+(?!\\S)|\\s+` at `position`, where whitespace stands.
 
@@ -87,7 +87,7 @@ def end_of_whitespace(text, position, end, classes):
     return end
 
 
-@njit(cache=True, nogil=True)
+@part
 def contraction_length(text, position, end):
     """Length of the match of `'s|'t|'re|'ve|'m|'ll|'d` at `position`, 0 if there is none: `'re` gives 3, `'R` gives 0."""
     if position + 1 >= end or text[position] != _APOSTROPHE:
@@ -100,7 +100,7 @@ def contraction_length(text, position, end):
     return 3 if full else 0
 
 
-@njit(cache=True, nogil=True)
+@part
 def end_of_lossless_word(text, position, end, classes, kinds):
     """End of the word at `position` by the GPT-2 pattern, or by ` ?\\S+|\\s+(?!\\S)|\\s+`, which knows no letters and numbers.
 
@@ -120,7 +120,7 @@ def end_of_lossless_word(text, position, end, classes, kinds):
     return end_of_run(text, start + length, end, classes, letter | number | WHITESPACE, False)
 
 
-@njit(cache=True, nogil=True)
+@part
 def end_of_wordpunct_word(text, position, end, classes):
     """End of the match of `\\w+(?:'\\w+)?|[^\\w\\s]` at `position`, where no whitespace stands: `don't've` gives 5, `(a` 1."""
     stop = end_of_run(text, position, end, classes, RE_WORD, True)
@@ -132,7 +132,7 @@ def end_of_wordpunct_word(text, position, end, classes):
     return stop
 
 
-@njit(cache=True, nogil=True)
+@part
 def copy_bytes(text, start, end, target, at):
     """Copy text[start:end] to `target` from `at` on and return where the copy ends; bytes behind that may be overwritten.
 

@@ -11,8 +11,8 @@ how many characters a number has, 1 or 3, and whether whitespace at the end is o
 from __future__ import annotations
 
 import numpy as np
-from numba.extending import register_jitable
 
+from tokenmill.kernels.compiling import inline_part, part
 from tokenmill.kernels.intrinsics import count_trailing_zeros, mark_bytes_between
 from tokenmill.kernels.scan_blocks import BLOCK_BYTES, classify_characters, keep_certain, mark_first, mark_letters
 from tokenmill.kernels.scan_bytes import end_of_run, read_class
@@ -33,7 +33,7 @@ from tokenmill.kernels.scan_tiling import make_tiling_scanner
 _ONE = np.uint64(1)
 
 
-@register_jitable
+@part
 def end_of_cl100k_word(text, position, end, classes, options):
     """End of the word at `position`: ` (a` gives 2, `(a` 2, `'REd` 3, `1234` 3 (or 1)."""
     most_digits, whole_tail = options
@@ -55,7 +55,7 @@ def end_of_cl100k_word(text, position, end, classes, options):
     return stop
 
 
-@register_jitable(forceinline=True)
+@inline_part
 def mark_cl100k_starts(text, position, end, classes, options):
     """Certain word starts in the block at `position` by the rule of `end_of_cl100k_word`, and whether the document ends in it.
 
@@ -85,7 +85,7 @@ def mark_cl100k_starts(text, position, end, classes, options):
     return keep_certain(end_contractions(text, position, end, starts, apostrophes), known, at_end), at_end
 
 
-@register_jitable
+@inline_part
 def end_contractions(text, position, end, starts, apostrophes):
     """`starts` with a word behind every contraction that begins at one of `apostrophes`: `'select` has starts at `'` and `e`."""
     while apostrophes:

@@ -7,8 +7,8 @@ end, and holds digits alone or none.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.intrinsics import count_trailing_zeros, mark_bytes_between
 from tokenmill.kernels.scan_blocks import BLOCK_BYTES
 from tokenmill.kernels.scan_bytes import read_class
@@ -18,7 +18,7 @@ from tokenmill.kernels.scan_classes import DECIMAL, RE_SPACE
 DOCUMENT, POSITION, DIGITS_LEFT = 0, 1, 2
 
 
-@njit(cache=True, nogil=True)
+@part
 def skip_plain(text, position, end):
     """The next byte from `position` on that is an ASCII digit or no ASCII, or `end`: `ab1` gives 2."""
     while position < end:
@@ -34,7 +34,7 @@ def skip_plain(text, position, end):
     return end
 
 
-@njit(cache=True, nogil=True)
+@part
 def find_digit(text, position, end, classes):
     """Where the next decimal digit (Nd) from `position` on begins, or `end`: `a²٣` gives 3."""
     position = skip_plain(text, position, end)
@@ -48,7 +48,7 @@ def find_digit(text, position, end, classes):
     return position
 
 
-@njit(cache=True, nogil=True)
+@part
 def count_digits(text, position, end, classes):
     """How many decimal digits stand at `position` without anything between: `12a3` gives 2."""
     count = np.int64(0)
@@ -61,7 +61,7 @@ def count_digits(text, position, end, classes):
     return count
 
 
-@njit(cache=True, nogil=True)
+@part
 def start_of_space(text, position, first, classes):
     """Where the whitespace character that ends at `position` begins, `position` if there is none from `first` on.
 
@@ -74,7 +74,7 @@ def start_of_space(text, position, first, classes):
     return position
 
 
-@njit(cache=True, nogil=True)
+@part
 def end_of_group(text, position, end, classes, digits):
     """Behind the next `digits` digits, and a whitespace character before them if there is one: in ` 123`, for 2, it is 3."""
     found, length = read_class(text, position, end, classes)
@@ -85,7 +85,7 @@ def end_of_group(text, position, end, classes, digits):
     return position
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cut_digits(text, doc_ends, classes, group, takes_space, state, segment_ends, closes):
     """Write the next segments and return how many; none is left when state[DOCUMENT] is the number of documents.
 

@@ -6,10 +6,9 @@ The loop is put around two rules, as in `scan_tiling.py`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
-from numba.extending import register_jitable
 
-from tokenmill.kernels.intrinsics import count_trailing_zeros, mark_bytes_between
+from tokenmill.kernels.compiling import inline_part, kernel, part
+from tokenmill.kernels.intrinsics import borrow, count_trailing_zeros, mark_bytes_between
 from tokenmill.kernels.scan_blocks import (
     BLOCK_BYTES,
     classify_characters,
@@ -34,8 +33,9 @@ def make_dropping_scanner(mark_starts, end_of_word):
     `end_of_word`, of the same arguments, gives the end of the word at `position`, where no whitespace stands.
     """
 
-    @njit(cache=True, nogil=True)
+    @kernel
     def scan(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
+        text, classes, word_ends, marked = borrow((text, classes, word_ends, marked))
         document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
         last_block = text.size - 2 * BLOCK_BYTES
         while document < doc_ends.size and documents < doc_words.size:
@@ -70,7 +70,7 @@ def make_dropping_scanner(mark_starts, end_of_word):
     return scan
 
 
-@njit(cache=True, nogil=True)
+@part
 def write_word(text, start, stop, position, word_ends, words, marked):
     """Write text[start:stop], if not empty, as a word to `marked`; returns (stop, words), or (position, words) without room."""
     if start == stop:
@@ -82,7 +82,7 @@ def write_word(text, start, stop, position, word_ends, words, marked):
     return stop, words + 1
 
 
-@register_jitable
+@part
 def end_of_bert_word(text, position, end, classes):
     """End of the word at `position`: `it's` gives 2, `'s` 1, `世界` 3."""
     found, length = read_class(text, position, end, classes)
@@ -91,20 +91,20 @@ def end_of_bert_word(text, position, end, classes):
     return end_of_run(text, position, end, classes, BERT_ALONE | WHITESPACE, False)
 
 
-@register_jitable
+@part
 def end_of_punctuated_word(text, position, end, classes):
     """End of the match of `\\w+|[^\\w\\s]+` at `position`: `it's` gives 2, `?!a` 2."""
     stop = end_of_run(text, position, end, classes, UNICODE_WORD, True)
     return stop if stop > position else end_of_run(text, position, end, classes, UNICODE_WORD | WHITESPACE, False)
 
 
-@register_jitable(forceinline=True)
+@inline_part
 def mark_white(text, position, valid):
     """The ASCII whitespace of a block."""
     return (mark_bytes_between(text, position, 0x20, 0x20) | mark_bytes_between(text, position, 0x09, 0x0D)) & valid
 
 
-@register_jitable(forceinline=True)
+@inline_part
 def mark_bert_starts(text, position, end, classes):
     """Certain word starts by the rule of `end_of_bert_word`: `it's a` and the end gives 0b101100, whitespace 0b010000, True."""
     alone, _, inner, known = classify_characters(text, position, end, classes, BERT_ALONE, NO_CLASS, WHITESPACE)
@@ -116,7 +116,7 @@ def mark_bert_starts(text, position, end, classes):
     return keep_certain(starts, known, at_end), white, at_end
 
 
-@register_jitable(forceinline=True)
+@inline_part
 def mark_punctuated_starts(text, position, end, classes):
     """Certain word starts by the rule of `end_of_punctuated_word`: `a?! b` and the end gives 0b10010, 0b01000, True."""
     word, _, inner, known = classify_characters(text, position, end, classes, UNICODE_WORD, NO_CLASS, WHITESPACE)

@@ -12,9 +12,8 @@ lowers and boths; where no lower follows, it ends behind its last both; where th
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
-from numba.extending import register_jitable
 
+from tokenmill.kernels.compiling import inline_part, part
 from tokenmill.kernels.intrinsics import count_trailing_zeros, mark_bytes_between
 from tokenmill.kernels.scan_blocks import BLOCK_BYTES, keep_certain, mark_first
 from tokenmill.kernels.scan_bytes import end_of_run, read_class
@@ -39,7 +38,7 @@ _BOTH = OTHER_LETTER | MARK
 _MOST_DIGITS = 3
 
 
-@njit(cache=True, nogil=True)
+@part
 def end_of_cased_run(text, position, end, classes):
     """End of the match of the first two alternatives but for prefix and contraction, `position` if there is none.
 
@@ -59,7 +58,7 @@ def end_of_cased_run(text, position, end, classes):
     return both_end if both_end > position else stop
 
 
-@register_jitable
+@part
 def end_of_o200k_word(text, position, end, classes, options):
     """End of the word at `position`: ` (a` gives 2, `don'tx` 5, `1234` 3, `;` and a line feed and `//` 4."""
     found, length = read_class(text, position, end, classes)
@@ -77,7 +76,7 @@ def end_of_o200k_word(text, position, end, classes, options):
     return stop
 
 
-@njit(cache=True, nogil=True)
+@part
 def classify_cases(text, position, end, classes):
     """Of the block's characters beyond ASCII: masks of uppers, lowers, boths, marks, bytes inside a character; the bytes known.
 
@@ -102,7 +101,7 @@ def classify_cases(text, position, end, classes):
     return upper, lower, both, marks, inner, known
 
 
-@register_jitable(forceinline=True)
+@inline_part
 def mark_o200k_starts(text, position, end, classes, options):
     """Certain word starts in the block at `position` by the rule of `end_of_o200k_word`, and whether the document ends in it.
 
@@ -144,7 +143,7 @@ def mark_o200k_starts(text, position, end, classes, options):
     return keep_certain(starts, known, at_end), at_end
 
 
-@njit(cache=True, nogil=True)
+@part
 def mark_case_starts(upper, lower, both, inner, known, at_end):
     """Word starts inside runs of letters, and how many bytes they are known for: `aBCd` gives 0b0010, `文A` and the end 0b1000.
 
@@ -166,7 +165,7 @@ def mark_case_starts(upper, lower, both, inner, known, at_end):
     return starts, known
 
 
-@njit(cache=True, nogil=True)
+@part
 def join_contractions(text, position, end, starts, apostrophes, both, known):
     """`starts` with contractions in the word before them, and how many bytes they are known for.
 

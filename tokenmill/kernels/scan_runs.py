@@ -8,8 +8,8 @@ and no bit of the runs themselves.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tokenmill.kernels.compiling import inline_part, part
 from tokenmill.kernels.intrinsics import count_trailing_zeros
 from tokenmill.kernels.scan_bytes import read_class
 from tokenmill.kernels.scan_classes import LETTER, NUMBER, WHITESPACE
@@ -23,7 +23,7 @@ _D, _E, _L, _M, _R, _S, _T, _V = b"delmrstv"
 _LONG_S = (0xC5, 0xBF)  # ſ, which is an s in another case
 
 
-@njit(cache=True, nogil=True)
+@part
 def any_case_contraction_length(text, position, end):
     """Length of the match of `(?i:'s|'t|'re|'ve|'m|'ll|'d)` at `position`, 0 if there is none: `'RE` gives 3, `'ſ` 3, `'x` 0."""
     if position + 1 >= end or text[position] != _APOSTROPHE:
@@ -40,13 +40,13 @@ def any_case_contraction_length(text, position, end):
     return 3 if full else 0
 
 
-@njit(cache=True, nogil=True)
+@part
 def is_line_break(byte):
     """Whether a byte is a line feed or a carriage return, the only line breaks that the patterns know."""
     return byte in (_LINE_FEED, _RETURN)
 
 
-@njit(cache=True, nogil=True)
+@part
 def end_of_numbers(text, position, end, classes, most):
     """End of the match of `\\p{N}{1,most}` at `position`, where a number stands: `1234` gives 3 for three."""
     for _ in range(most):
@@ -57,7 +57,7 @@ def end_of_numbers(text, position, end, classes, most):
     return position
 
 
-@njit(cache=True, nogil=True)
+@part
 def end_of_others(text, position, end, classes):
     """End of the match of ` ?[^\\s\\p{L}\\p{N}]+` at `position`, which is where it begins if there is none: ` (!a` gives 3."""
     start = stop = position + (text[position] == _SPACE)
@@ -69,7 +69,7 @@ def end_of_others(text, position, end, classes):
     return stop if stop > start else position
 
 
-@njit(cache=True, nogil=True)
+@part
 def end_of_white(text, position, end, classes, whole_tail):
     """End of the match of `\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+` at `position`, where whitespace stands; after `\\s+$` if `whole_tail`.
 
@@ -92,13 +92,13 @@ def end_of_white(text, position, end, classes, whole_tail):
     return stop if stop == end or last == position else last
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def fill_runs(runs, places):
     """The bits of `runs` from `places`, bits of them, to the ends of those runs: 0b0111011, 0b0010001 gives 0b0110011."""
     return (((runs + places) ^ runs) & runs) | places
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def mark_joined(others, inner, free, letters):
     """First bits of the letter runs that a single other character stands before, in a word with it.
 
@@ -109,7 +109,7 @@ def mark_joined(others, inner, free, letters):
     return ((others & ~further) + free) & letters
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def mark_number_groups(numbers):
     """Starts of groups of three in runs of one-byte numbers, counted from the left: `12345` gives 0b01001."""
     inside = numbers & (numbers << _ONE) & (numbers << _TWO)
@@ -121,7 +121,7 @@ def mark_number_groups(numbers):
     return starts
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inline_part
 def mark_white_starts(white, blank, taken, limit, at_end, whole_tail):
     """Starts of words in whitespace, by the rule of `end_of_white`.
 
@@ -141,7 +141,7 @@ def mark_white_starts(white, blank, taken, limit, at_end, whole_tail):
     return starts | after_break
 
 
-@njit(cache=True, nogil=True)
+@part
 def drop_inner_lines(after_break, blank, closing):
     """The bits of `after_break` whose run of `blank` does not end at a bit of `closing`: 0b1001, 0b1011, 0b0100 gives 0b1000."""
     kept = after_break

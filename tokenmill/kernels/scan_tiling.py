@@ -1,15 +1,15 @@
 """The loop of a lossless scanner, put around the two rules that make a pre-tokenizer: one for 64 bytes, one for a word.
 
-The rules are written with `register_jitable`, not `njit`: those are plain functions that numba finds by name, so that a scanner
-made here is cached on disk. (A compiled function held by a closure is another one in every process, and defeats the cache.)
+The rules are parts (`compiling.py`), not kernels: plain functions that numba finds by name, so that a scanner made here is cached
+on disk. (A compiled function held by a closure is another one in every process, and defeats the cache.)
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from tokenmill.kernels.intrinsics import count_leading_zeros
+from tokenmill.kernels.compiling import kernel
+from tokenmill.kernels.intrinsics import borrow, count_leading_zeros
 from tokenmill.kernels.scan_blocks import BLOCK_BYTES, write_word_ends
 
 _ZERO = np.int64(0)
@@ -24,8 +24,9 @@ def make_tiling_scanner(mark_starts, end_of_word, options):
     at `position`; it is asked where a block is of no use. `options` is a tuple of numbers, constant in the compiled code.
     """
 
-    @njit(cache=True, nogil=True)
+    @kernel
     def scan(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
+        text, classes, word_ends, marked = borrow((text, classes, word_ends, marked))
         document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
         while document < doc_ends.size and documents < doc_words.size:
             end = doc_ends[document]

@@ -1,0 +1,317 @@
+"""The Unicode forms NFC, NFD, NFKC and NFKD, over batches as `normalize.py` says.
+
+Nearly all text is in the form already and is copied. Where a character may not be, the piece of text around it that can change is
+decomposed, put into canonical order and, for the C forms, composed again: from the last character that nothing before it can
+touch (STARTS) to the next such.
+
+Source: Unicode Standard Annex #15, and chapter 3.11 and 3.12 (Hangul) of the Unicode Standard.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tokenmill.kernels.compiling import kernel, part
+from tokenmill.kernels.intrinsics import borrow, count_trailing_zeros, mark_bytes_between
+from tokenmill.kernels.normalize import (
+    BLOCK,
+    DOCUMENT,
+    MISSING,
+    POSITION,
+    WRITTEN,
+    copy_ascii,
+    copy_character,
+    note_origins,
+)
+from tokenmill.kernels.scan_bytes import decode_character
+
+#: Bits of `flags`: nothing before the character changes with it; it may not stay as it is.
+STARTS, CHANGES = 1, 2
+#: Columns of the scratch memory of a piece: code point, where in the text its source begins and ends, combining class.
+POINT, FIRST, LAST, CLASS = 0, 1, 2, 3
+#: The most code points that one character becomes.
+LONGEST_DECOMPOSITION = 18
+_SORTED_SIMPLY = 24
+
+_S, _L, _V, _T = 0xAC00, 0x1100, 0x1161, 0x11A7
+_LS, _VS, _TS = 19, 21, 28
+
+
+class FormTables(NamedTuple):
+    """One form.
+
+    `flags`: uint8[0x110000], bits STARTS and CHANGES; `combining`: uint8[0x110000]. `decompositions`: int32[0x110000], the entry
+    of a code point that decomposes, or -1; entry e is data[starts[e] : starts[e + 1]] (int32, int64), code points. `pairs`:
+    int64[p, 2], first << 32 | second and the composite, in order; of no rows for the D forms.
+    """
+
+    flags: np.ndarray
+    combining: np.ndarray
+    decompositions: np.ndarray
+    data: np.ndarray
+    starts: np.ndarray
+    pairs: np.ndarray
+
+
+# --- one piece of text ------------------------------------------------------------------------------------------------------
+
+
+@part
+def add_point(tables, piece, size, point, first, last):
+    """Add a code point to a piece of `size` of them."""
+    piece[size, POINT], piece[size, FIRST], piece[size, LAST] = point, first, last
+    piece[size, CLASS] = tables.combining[point]
+    return size + 1
+
+
+@part
+def add_decomposed(tables, piece, size, point, first, last):
+    """Add what a code point decomposes to, the character being text[first:last]."""
+    syllable = point - _S
+    if 0 <= syllable < _LS * _VS * _TS:
+        size = add_point(tables, piece, size, _L + syllable // (_VS * _TS), first, last)
+        size = add_point(tables, piece, size, _V + syllable % (_VS * _TS) // _TS, first, last)
+        return size if syllable % _TS == 0 else add_point(tables, piece, size, _T + syllable % _TS, first, last)
+    entry = tables.decompositions[point]
+    if entry < 0:
+        return add_point(tables, piece, size, point, first, last)
+    for place in range(tables.starts[entry], tables.starts[entry + 1]):
+        size = add_point(tables, piece, size, np.int64(tables.data[place]), first, last)
+    return size
+
+
+@part
+def copy_row(source, row, target, at):
+    for column in range(4):
+        target[at, column] = source[row, column]
+
+
+@part
+def sort_run(piece, start, stop, spare):
+    """Put the rows [start, stop), all of them marks, in order of their classes, equal ones as they stand."""
+    if stop - start <= _SORTED_SIMPLY:
+        for row in range(start + 1, stop):
+            copy_row(piece, row, spare, 0)
+            place = row
+            while place > start and piece[place - 1, CLASS] > spare[0, CLASS]:
+                copy_row(piece, place - 1, piece, place)
+                place -= 1
+            copy_row(spare, 0, piece, place)
+        return
+    places = np.zeros(257, np.int64)
+    for row in range(start, stop):
+        places[piece[row, CLASS] + 1] += 1
+    for class_ in range(256):
+        places[class_ + 1] += places[class_]
+    for row in range(start, stop):
+        copy_row(piece, row, spare, places[piece[row, CLASS]])
+        places[piece[row, CLASS]] += 1
+    for row in range(start, stop):
+        copy_row(spare, row - start, piece, row)
+
+
+@part
+def order_marks(piece, size, spare):
+    """Put a piece into canonical order."""
+    start = np.int64(0)
+    while start < size:
+        stop = start
+        while stop < size and piece[stop, CLASS]:
+            stop += 1
+        if stop - start > 1:
+            sort_run(piece, start, stop, spare)
+        start = stop + 1
+
+
+@part
+def find_composite(pairs, first, second):
+    """The character that two compose to, or -1."""
+    if 0 <= first - _L < _LS and 0 <= second - _V < _VS:
+        return _S + ((first - _L) * _VS + second - _V) * _TS
+    if 0 <= first - _S < _LS * _VS * _TS and (first - _S) % _TS == 0 and 0 < second - _T < _TS:
+        return first + second - _T
+    key, low, high = first << 32 | second, np.int64(0), pairs.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if pairs[middle, 0] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return pairs[low, 1] if low < pairs.shape[0] and pairs[low, 0] == key else np.int64(-1)
+
+
+@part
+def compose_piece(pairs, piece, size):
+    """Compose what composes, in place; returns how many code points are left. A composite comes from all that its parts do."""
+    kept, starter, between = np.int64(0), np.int64(-1), np.int64(-1)
+    for row in range(size):
+        class_ = piece[row, CLASS]
+        if starter >= 0 and between < class_:
+            composite = find_composite(pairs, piece[starter, POINT], piece[row, POINT])
+            if composite >= 0:
+                piece[starter, POINT] = composite
+                piece[starter, FIRST] = min(piece[starter, FIRST], piece[row, FIRST])
+                piece[starter, LAST] = max(piece[starter, LAST], piece[row, LAST])
+                continue
+        if class_ == 0:
+            starter, between = kept, np.int64(-1)
+        else:
+            between = class_
+        copy_row(piece, row, piece, kept)
+        kept += 1
+    return kept
+
+
+@part
+def write_point(point, out, written):
+    """Write a code point in UTF-8; returns where it ends."""
+    if point < 0x80:
+        out[written] = point
+        return written + 1
+    length = 2 if point < 0x800 else (3 if point < 0x10000 else 4)
+    for byte in range(length - 1, 0, -1):
+        out[written + byte] = 0x80 | point & 0x3F
+        point >>= 6
+    out[written] = 0xF00 >> length & 0xFF | point
+    return written + length
+
+
+@part
+def write_piece(piece, size, out, written, origins):
+    for row in range(size):
+        first = written
+        written = write_point(piece[row, POINT], out, written)
+        note_origins(origins, first, written, piece[row, FIRST], piece[row, LAST])
+    return written
+
+
+# --- whole texts ------------------------------------------------------------------------------------------------------------
+
+
+@part
+def read_character(text, position, end):
+    """Code point (-1 for what is no UTF-8) and length of the character at `position`."""
+    if text[position] < 0x80:
+        return np.int64(text[position]), np.int64(1)
+    point, length = decode_character(text, position, end)
+    return np.int64(point), np.int64(length)
+
+
+@part
+def collect_piece(tables, text, position, end, piece):
+    """Decompose the piece that begins at `position`; returns how many code points it has (-1: no room), and where it ends."""
+    size, first = np.int64(0), position
+    while position < end:
+        point, length = read_character(text, position, end)
+        if point < 0 or (position > first and tables.flags[point] & STARTS):
+            break
+        if size + LONGEST_DECOMPOSITION > piece.shape[0]:
+            return np.int64(-1), first
+        size = add_decomposed(tables, piece, size, point, position, position + length)
+        position += length
+    return size, position
+
+
+@part
+def rewrite_piece(tables, text, position, end, piece, spare, out, written, origins):
+    """Normalize the piece that begins at `position`; returns where it ends, where `out` ends then, and the room it lacked.
+
+    The room is in bytes of `out` where positive, in code points of `piece` where negative.
+    """
+    tables, text, piece, spare = borrow(tables), borrow(text), borrow(piece), borrow(spare)
+    out, origins = borrow(out), borrow(origins)
+    size, stop = collect_piece(tables, text, position, end, piece)
+    if size < 0:
+        return position, written, -2 * piece.shape[0]
+    order_marks(piece, size, spare)
+    if tables.pairs.shape[0]:
+        size = compose_piece(tables.pairs, piece, size)
+    if written + 4 * size > out.size:
+        return position, written, 4 * size
+    return stop, write_piece(piece, size, out, written, origins), np.int64(0)
+
+
+@part
+def normalize_document(tables, text, position, end, piece, spare, out, written, origins):
+    """Normalize a document from `position`, where a piece may begin; returns position, `written` and the room that was missing.
+
+    A piece that changes begins at the last character that STARTS (`base`), which may be written already, unless it begins itself.
+    """
+    tables, text, piece, spare = borrow(tables), borrow(text), borrow(piece), borrow(spare)
+    out, origins, flags, combining = borrow(out), borrow(origins), borrow(tables.flags), borrow(tables.combining)
+    base, base_written, before = position, written, np.int64(0)
+    while position < end:
+        if text[position] < 0x80:
+            run = copy_ascii(text, position, end, out, written, origins)
+            if run:
+                position, written = position + run, written + run
+                base, base_written, before = position - 1, written - 1, np.int64(0)
+                continue
+        if written + 4 > out.size:
+            return base, base_written, np.int64(4)
+        point, length = read_character(text, position, end)
+        if point < 0:
+            written, position = copy_character(text, position, length, out, written, origins), position + length
+            base, base_written, before = position, written, np.int64(0)
+            continue
+        flag, class_ = flags[point], np.int64(combining[point])
+        if not flag & CHANGES and (flag & STARTS or class_ >= before):
+            if flag & STARTS:
+                base, base_written = position, written
+            before = class_
+            written = copy_character(text, position, length, out, written, origins)
+            position += length
+            continue
+        if not flag & STARTS:
+            position, written = base, base_written
+        position, written, missing = rewrite_piece(tables, text, position, end, piece, spare, out, written, origins)
+        if missing:
+            return position, written, missing
+        base, base_written, before = position, written, np.int64(0)
+    return position, written, np.int64(0)
+
+
+@kernel
+def apply_form(tables, text, doc_ends, state, piece, spare, out, out_ends, origins):
+    """Normalize a batch from `state` on; `piece` and `spare` are int64[k, 4], scratch memory. Arrays as `normalize.py` says.
+
+    Where `state[MISSING]` is negative, `piece` and `spare` need so many rows.
+    """
+    tables, text, doc_ends, state = borrow(tables), borrow(text), borrow(doc_ends), borrow(state)
+    piece, spare, out, out_ends, origins = borrow(piece), borrow(spare), borrow(out), borrow(out_ends), borrow(origins)
+    document, position, written = state[DOCUMENT], state[POSITION], state[WRITTEN]
+    missing = np.int64(0)
+    while document < doc_ends.size:
+        end = doc_ends[document]
+        position, written, missing = normalize_document(tables, text, position, end, piece, spare, out, written, origins)
+        if missing:
+            break
+        out_ends[document] = written
+        document += 1
+    state[DOCUMENT], state[POSITION], state[WRITTEN], state[MISSING] = document, position, written, missing
+
+
+@kernel
+def is_in_form(flags, combining, text, doc_ends):
+    """Whether a batch is in the form for certain: no character that CHANGES, and marks in canonical order."""
+    flags, combining, text, doc_ends = borrow(flags), borrow(combining), borrow(text), borrow(doc_ends)
+    position = np.int64(0)
+    for document in range(doc_ends.size):
+        end, before = doc_ends[document], np.int64(0)
+        while position < end:
+            if text[position] < 0x80 and position + BLOCK <= text.size:
+                position += min(count_trailing_zeros(mark_bytes_between(text, position, 0x80, 0xFF)), end - position)
+                before = np.int64(0)
+                continue
+            point, length = read_character(text, position, end)
+            if point >= 0:
+                class_ = np.int64(combining[point])
+                if flags[point] & CHANGES or (class_ and class_ < before):
+                    return False
+                before = class_
+            else:
+                before = np.int64(0)
+            position += length
+    return True
