@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
+from pipeline.cli_trust import pin, verify
 from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import (
@@ -21,6 +22,7 @@ from pipeline.options import (
     PRETOKENIZER_OPTIONS,
     ROW_OPTIONS,
     RUN_OPTIONS,
+    WORDPIECE_OPTIONS,
     choose_normalizer,
     choose_pretokenizer,
     choose_rows,
@@ -28,7 +30,15 @@ from pipeline.options import (
     make_run,
 )
 from tokenmill import __version__
-from tokenmill.names import BPE_OPTION_NAMES, PRETOKENIZERS, TOKENIZER_FORMATS
+from tokenmill.names import (
+    BPE_OPTION_NAMES,
+    MODELS,
+    PRETOKENIZERS,
+    TOKENIZER_FORMATS,
+    WORDPIECE_OPTION_NAMES,
+    choose_unk,
+    default_pretokenizer,
+)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -88,10 +98,9 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
 @click.option("--output", required=True, metavar="FILE", help="The tokenizer file to write; one that is there is replaced.")
 @click.option(
     "--model",
-    type=click.Choice(["byte-bpe", "char-bpe", "char"]),
-    default="byte-bpe",
-    show_default=True,
-    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen. char: these characters alone.",
+    type=click.Choice(MODELS),
+    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen. char: these characters alone. "
+    "wordpiece: the longest tokens that fit, as in BERT, of characters; byte-wordpiece: of bytes. [default: byte-bpe]",
 )
 @PRETOKENIZER_OPTIONS
 @NORMALIZER_OPTION
@@ -112,12 +121,23 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
     help="rank: special tokens, alphabet, merges in order. sorted: all tokens by code point. codepoint (char): the code points.",
 )
 @click.option("--special", multiple=True, metavar="TOKEN", help="A special token; text never makes it. Can be given again.")
-@click.option("--unk", metavar="TOKEN", help="The token for characters outside the alphabet (char-bpe).")
+@click.option(
+    "--unk",
+    metavar="TOKEN",
+    help="The token for characters outside the alphabet (char-bpe), or for words that no tokens make up [default of wordpiece: "
+    "[UNK]; '' for none].",
+)
 @click.option(
     "--min-count", type=click.IntRange(min=1), default=1, show_default=True, help="Leave pairs unmerged that occur less often."
 )
 @click.option("--strict", is_flag=True, help="Fail when the corpus has too few pairs for the size asked for.")
 @BPE_OPTIONS
+@click.option(
+    "--extend",
+    metavar="FILE",
+    help="Add to this tokenizer: its ids and rules stay. --vocab-size is then the size of all, --merges what is added.",
+)
+@WORDPIECE_OPTIONS
 @CORPUS_OPTIONS
 @RUN_OPTIONS
 @click.pass_obj
@@ -131,6 +151,8 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
     \b
     tokenmill train corpus/ --vocab-size 32000 --special '<|endoftext|>' --output tokenizer.json
     tokenmill train counts --model char-bpe --merges 1000 --unk '<unk>' --output small.json
+    tokenmill train more/ --extend tokenizer.json --merges 1000 --output larger.json
+    tokenmill train corpus/ --model wordpiece --vocab-size 30000 --special '[PAD]' --special '[UNK]' --output bert.json
     """
     from pipeline import counts_folder, driver, summary
     from tokenmill.normalizers import Normalizer
@@ -138,13 +160,20 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
 
     counts = counts_folder.find_counts(inputs)
     asked, normalizer = choose_pretokenizer(options), choose_normalizer(options)
+    extended = None if options["extend"] is None else driver.load_tokenizer(options["extend"])
+    if extended is not None:
+        asked, normalizer = asked or extended.pretokenizer, normalizer or extended.normalizer
+    model = options["model"] or ("byte-bpe" if extended is None else extended.model.name)
+    default = default_pretokenizer(model)
     training = TrainingOptions(
-        model=options["model"],
-        pretokenizer=(asked or "gpt2") if counts is None else counts_folder.check_pretokenizer(counts, asked),
+        model=model,
+        extend=extended,
+        pretokenizer=(asked or default) if counts is None else counts_folder.check_pretokenizer(counts, asked),
         normalizer=(normalizer or Normalizer()) if counts is None else counts_folder.check_normalizer(counts, normalizer),
         special_tokens=options["special"],
-        unk_token=options["unk"],
-        **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict", *BPE_OPTION_NAMES)},
+        unk_token=options["unk"] if extended is not None else choose_unk(model, options["unk"]),
+        **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict")},
+        **{name: options[name] for name in (*BPE_OPTION_NAMES, *WORDPIECE_OPTION_NAMES)},
     )
     run = make_run(beam_args, options)
     if counts is not None:
@@ -350,6 +379,10 @@ def explain(tokenizer: str | None, texts: tuple[str, ...], **options: Any) -> No
 
     with until_pipe_closes():
         handler.explain(tokenizer, texts, choose_pretokenizer(options), **options)
+
+
+main.add_command(verify)
+main.add_command(pin)
 
 
 def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:

@@ -54,7 +54,7 @@ LAYERS = (
     ("word_counts", "merge_loop", "score_loop", "training_symbols", "encoder", "unmatched", "packing"),
     ("tokenizer", "parquet_pages", "block_order", "block_rows"),
     ("shard_files", "read_ahead"),
-    ("trainers", "formats", "postprocessors", "report", "dataset", "frameworks", "explain"),
+    ("trainers", "extension", "formats", "postprocessors", "report", "dataset", "frameworks", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 
@@ -62,7 +62,7 @@ LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 HEAVY = {
     "numba": ("tokenmill/kernels/",),
     "apache_beam": ("transforms/", "pipeline/"),
-    "click": ("pipeline/cli.py", "pipeline/commands.py", "pipeline/options.py"),
+    "click": ("pipeline/cli.py", "pipeline/cli_trust.py", "pipeline/commands.py", "pipeline/options.py"),
 }
 
 #: Libraries that are imported inside functions alone, by whoever needs them.
