@@ -45,7 +45,7 @@ $(READY): setup.py
 
 $(TEST_READY): setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,torch]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,torch,jax]"
 	touch $@ $(READY)
 
 $(VENV)/.bench-ready: setup.py

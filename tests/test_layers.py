@@ -52,8 +52,9 @@ LAYERS = (
         "tokenizer_files",
     ),
     ("word_counts", "merge_loop", "score_loop", "training_symbols", "encoder", "unmatched", "packing"),
-    ("tokenizer",),
-    ("trainers", "extension", "formats", "postprocessors", "report", "block_rows", "dataset", "explain"),
+    ("tokenizer", "parquet_pages", "block_order", "block_rows"),
+    ("shard_files", "read_ahead"),
+    ("trainers", "extension", "formats", "postprocessors", "report", "dataset", "frameworks", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 
