@@ -27,6 +27,7 @@ from pipeline.planning import (
     check_apart,
     check_unchanged,
     choose_workers,
+    describe_reading,
     fork_workers,
     plan_corpus,
 )
@@ -194,8 +195,10 @@ def encode_corpus(
             records = _run_job("encode", encode_graph(splits, options, len(plan.splits)), splits, job, run)
         files, totals = _close_books(plan, records, folder)
         shards = [describe_split(records[index], folder.keys[index]) for index in sorted(records)]
-        totals |= total_blocks(packing, shards)
-        manifest = _describe_dataset(tokenizer, sha256, files, totals, shards, describe_rows(packing, rows.shuffle))
+        totals |= total_blocks(packing, shards) | accounting.total_lost_words(shards)
+        manifest = _describe_dataset(
+            tokenizer, sha256, files, totals, shards, describe_reading(corpus) | describe_rows(packing, rows.shuffle)
+        )
         card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
         folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
     return manifest
