@@ -15,7 +15,6 @@ from pipeline.cli_trust import pin, verify
 from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import (
-    BPE_OPTIONS,
     CORPUS_OPTIONS,
     INPUTS,
     NORMALIZER_OPTION,
@@ -23,22 +22,17 @@ from pipeline.options import (
     PRETOKENIZER_OPTIONS,
     ROW_OPTIONS,
     RUN_OPTIONS,
-    WORDPIECE_OPTIONS,
     choose_normalizer,
     choose_pretokenizer,
     choose_rows,
     make_corpus,
     make_run,
 )
+from pipeline.training_options import TRAINING_OPTIONS, make_training
 from tokenmill import __version__
 from tokenmill.names import (
-    BPE_OPTION_NAMES,
-    MODELS,
     PRETOKENIZERS,
     TOKENIZER_FORMATS,
-    WORDPIECE_OPTION_NAMES,
-    choose_unk,
-    default_pretokenizer,
 )
 
 
@@ -97,48 +91,7 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
 @main.command()
 @INPUTS
 @click.option("--output", required=True, metavar="FILE", help="The tokenizer file to write; one that is there is replaced.")
-@click.option(
-    "--model",
-    type=click.Choice(MODELS),
-    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen. char: these characters alone. "
-    "wordpiece: the longest tokens that fit, as in BERT, of characters; byte-wordpiece: of bytes. [default: byte-bpe]",
-)
-@PRETOKENIZER_OPTIONS
-@NORMALIZER_OPTION
-@click.option("--vocab-size", type=int, metavar="N", help="Stop at N tokens: special tokens, alphabet and merges.")
-@click.option("--merges", type=int, metavar="N", help="Stop at N merge rules.")
-@click.option(
-    "--ties",
-    type=click.Choice(["smallest", "first-seen"]),
-    default="smallest",
-    show_default=True,
-    help="Which of equally frequent pairs goes first: the smallest ids, or the one seen first in the corpus.",
-)
-@click.option(
-    "--ids",
-    type=click.Choice(["rank", "sorted", "codepoint"]),
-    default="rank",
-    show_default=True,
-    help="rank: special tokens, alphabet, merges in order. sorted: all tokens by code point. codepoint (char): the code points.",
-)
-@click.option("--special", multiple=True, metavar="TOKEN", help="A special token; text never makes it. Can be given again.")
-@click.option(
-    "--unk",
-    metavar="TOKEN",
-    help="The token for characters outside the alphabet (char-bpe), or for words that no tokens make up [default of wordpiece: "
-    "[UNK]; '' for none].",
-)
-@click.option(
-    "--min-count", type=click.IntRange(min=1), default=1, show_default=True, help="Leave pairs unmerged that occur less often."
-)
-@click.option("--strict", is_flag=True, help="Fail when the corpus has too few pairs for the size asked for.")
-@BPE_OPTIONS
-@click.option(
-    "--extend",
-    metavar="FILE",
-    help="Add to this tokenizer: its ids and rules stay. --vocab-size is then the size of all, --merges what is added.",
-)
-@WORDPIECE_OPTIONS
+@TRAINING_OPTIONS
 @CORPUS_OPTIONS
 @RUN_OPTIONS
 @click.pass_obj
@@ -156,26 +109,9 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
     tokenmill train corpus/ --model wordpiece --vocab-size 30000 --special '[PAD]' --special '[UNK]' --output bert.json
     """
     from pipeline import counts_folder, driver, summary
-    from tokenmill.normalizers import Normalizer
-    from tokenmill.trainers import TrainingOptions
 
     counts = counts_folder.find_counts(inputs)
-    asked, normalizer = choose_pretokenizer(options), choose_normalizer(options)
-    extended = None if options["extend"] is None else driver.load_tokenizer(options["extend"])
-    if extended is not None:
-        asked, normalizer = asked or extended.pretokenizer, normalizer or extended.normalizer
-    model = options["model"] or ("byte-bpe" if extended is None else extended.model.name)
-    default = default_pretokenizer(model)
-    training = TrainingOptions(
-        model=model,
-        extend=extended,
-        pretokenizer=(asked or default) if counts is None else counts_folder.check_pretokenizer(counts, asked),
-        normalizer=(normalizer or Normalizer()) if counts is None else counts_folder.check_normalizer(counts, normalizer),
-        special_tokens=options["special"],
-        unk_token=options["unk"] if extended is not None else choose_unk(model, options["unk"]),
-        **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict")},
-        **{name: options[name] for name in (*BPE_OPTION_NAMES, *WORDPIECE_OPTION_NAMES)},
-    )
+    training = make_training(counts, options)
     run = make_run(beam_args, options)
     if counts is not None:
         refuse_reading_options(counts, options)

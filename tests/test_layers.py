@@ -62,7 +62,14 @@ LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 HEAVY = {
     "numba": ("tokenmill/kernels/",),
     "apache_beam": ("transforms/", "pipeline/"),
-    "click": ("pipeline/cli.py", "pipeline/cli_texts.py", "pipeline/cli_trust.py", "pipeline/commands.py", "pipeline/options.py"),
+    "click": (
+        "pipeline/cli.py",
+        "pipeline/cli_texts.py",
+        "pipeline/cli_trust.py",
+        "pipeline/commands.py",
+        "pipeline/options.py",
+        "pipeline/training_options.py",
+    ),
 }
 
 #: Libraries that are imported inside functions alone, by whoever needs them.
