@@ -157,6 +157,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         min_count=section.min_count,
         strict=section.strict,
         normalizer=Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer]),
+        extend=None if section.extend is None else driver.load_tokenizer(section.extend),
         **{name: getattr(section, name) for name in (*BPE_OPTION_NAMES, *WORDPIECE_OPTION_NAMES)},
     )
 

@@ -78,6 +78,7 @@ class TrainSection(Section):
     end_of_word_suffix: str | None = None
     continuation_prefix: str | None = None
     byte_fallback: bool = False
+    extend: str | None = None
     score: ScoreName | None = None
     max_word_characters: int | None = Field(default=None, ge=0)
 

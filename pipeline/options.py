@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.names import DIGIT_GROUPS, MOST_BLOCK, NORMALIZERS, PACKS, PRETOKENIZERS, SCORES, TAILS, default_pretokenizer
+from tokenmill.names import DIGIT_GROUPS, MOST_BLOCK, NORMALIZERS, PACKS, PRETOKENIZERS, TAILS, default_pretokenizer
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
@@ -82,31 +82,6 @@ NORMALIZER_OPTION = click.option(
     metavar="NAME",
     help=f"What is done to text first: {', '.join(NORMALIZERS)}, replace:OLD=>NEW or replace_regex:PATTERN=>NEW. Can be given "
     "again, in order.",
-)
-
-BPE_OPTIONS = add_options(
-    click.option("--max-token-length", type=click.IntRange(min=1), metavar="N", help="No token gets longer (characters; bytes)."),
-    click.option(
-        "--limit-alphabet", type=click.IntRange(min=1), metavar="N", help="Only the N most frequent characters get a symbol."
-    ),
-    click.option("--end-of-word-suffix", metavar="TEXT", help="A symbol behind the last of every word, such as '</w>'."),
-    click.option("--continuation-prefix", metavar="TEXT", help="What symbols inside a word begin with, such as '##'."),
-    click.option("--byte-fallback", is_flag=True, help="Spell characters without a symbol by 256 byte tokens, not by --unk."),
-)
-
-WORDPIECE_OPTIONS = add_options(
-    click.option(
-        "--score",
-        type=click.Choice(SCORES),
-        help="Of wordpiece: which pair is merged, that of the highest count(xy) / (count(x) * count(y)), or of the highest count "
-        "[default: likelihood].",
-    ),
-    click.option(
-        "--max-word-characters",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Of wordpiece: longer words become the unk token, and are counted; 0 for no limit [default: 100].",
-    ),
 )
 
 RUN_OPTIONS = add_options(

@@ -56,6 +56,7 @@ def test_defaults_are_those_of_the_command_line() -> None:
             "end_of_word_suffix": None,
             "continuation_prefix": None,
             "byte_fallback": False,
+            "extend": None,
             "score": None,
             "max_word_characters": None,
         },

@@ -212,8 +212,8 @@ class BpeModel(Model):
     @cached_property
     def unmerged(self) -> TokenWords:
         """The tokens that merging their own bytes does not give: those for which `ignore_merges` matters, in order of id."""
-        specials = frozenset(self.special_tokens)
-        words = TokenWords.of({self.spellings[self.vocab[token]]: self.vocab[token] for token in self.vocab.keys() - specials})
+        spelt = self._ordinary() - (bytes_of_tokens().keys() if self.alphabet.byte_fallback else set())
+        words = TokenWords.of({self.spellings[self.vocab[token]]: self.vocab[token] for token in spelt})
         found = np.zeros(words.ids.size, np.bool_)
         bpe.find_unmerged(self.tables, words.text, words.ends, words.ids, found)
         return TokenWords.of({self.spellings[token_id]: token_id for token_id in words.ids[found].tolist()})
