@@ -34,7 +34,7 @@ from pipeline.state import OUTPUTS, STATE, State, describe_current, flatten_opti
 from pipeline.texts import read_rows
 from tokenmill import __version__
 from tokenmill.errors import OutputExistsError
-from tokenmill.names import BPE_OPTION_NAMES
+from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_OPTION_NAMES, choose_unk, default_pretokenizer
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
@@ -144,19 +144,21 @@ def make_corpus(config: BuildConfig) -> Corpus:
 def make_training(config: BuildConfig) -> TrainingOptions:
     """What to train, from the section `train`."""
     section = config.train
+    cutter = section.pretokenizer or default_pretokenizer(section.model)
     return TrainingOptions(
         model=section.model,
-        pretokenizer=PreTokenizer(section.pretokenizer, section.split_digits, section.pattern),
+        pretokenizer=PreTokenizer(cutter, section.split_digits, section.pattern),
         vocab_size=section.vocab_size,
         merges=section.merges,
         ties=section.ties,
         ids=section.ids,
         special_tokens=tuple(section.special),
-        unk_token=section.unk,
+        unk_token=choose_unk(section.model, section.unk),
         min_count=section.min_count,
         strict=section.strict,
         normalizer=Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer]),
-        **{name: getattr(section, name) for name in BPE_OPTION_NAMES},
+        extend=None if section.extend is None else driver.load_tokenizer(section.extend),
+        **{name: getattr(section, name) for name in (*BPE_OPTION_NAMES, *WORDPIECE_OPTION_NAMES)},
     )
 
 

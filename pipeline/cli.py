@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 import click
 
+from pipeline.cli_texts import decode, explain, tokenize
 from pipeline.cli_trust import pin, plan, verify
 from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import (
-    BPE_OPTIONS,
     CORPUS_OPTIONS,
     INPUTS,
     NORMALIZER_OPTION,
@@ -28,8 +28,12 @@ from pipeline.options import (
     make_corpus,
     make_run,
 )
+from pipeline.training_options import TRAINING_OPTIONS, make_training
 from tokenmill import __version__
-from tokenmill.names import BPE_OPTION_NAMES, PRETOKENIZERS, TOKENIZER_FORMATS
+from tokenmill.names import (
+    PRETOKENIZERS,
+    TOKENIZER_FORMATS,
+)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -87,38 +91,7 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
 @main.command()
 @INPUTS
 @click.option("--output", required=True, metavar="FILE", help="The tokenizer file to write; one that is there is replaced.")
-@click.option(
-    "--model",
-    type=click.Choice(["byte-bpe", "char-bpe", "char"]),
-    default="byte-bpe",
-    show_default=True,
-    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen. char: these characters alone.",
-)
-@PRETOKENIZER_OPTIONS
-@NORMALIZER_OPTION
-@click.option("--vocab-size", type=int, metavar="N", help="Stop at N tokens: special tokens, alphabet and merges.")
-@click.option("--merges", type=int, metavar="N", help="Stop at N merge rules.")
-@click.option(
-    "--ties",
-    type=click.Choice(["smallest", "first-seen"]),
-    default="smallest",
-    show_default=True,
-    help="Which of equally frequent pairs goes first: the smallest ids, or the one seen first in the corpus.",
-)
-@click.option(
-    "--ids",
-    type=click.Choice(["rank", "sorted", "codepoint"]),
-    default="rank",
-    show_default=True,
-    help="rank: special tokens, alphabet, merges in order. sorted: all tokens by code point. codepoint (char): the code points.",
-)
-@click.option("--special", multiple=True, metavar="TOKEN", help="A special token; text never makes it. Can be given again.")
-@click.option("--unk", metavar="TOKEN", help="The token for characters outside the alphabet (char-bpe).")
-@click.option(
-    "--min-count", type=click.IntRange(min=1), default=1, show_default=True, help="Leave pairs unmerged that occur less often."
-)
-@click.option("--strict", is_flag=True, help="Fail when the corpus has too few pairs for the size asked for.")
-@BPE_OPTIONS
+@TRAINING_OPTIONS
 @CORPUS_OPTIONS
 @RUN_OPTIONS
 @click.pass_obj
@@ -132,21 +105,13 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
     \b
     tokenmill train corpus/ --vocab-size 32000 --special '<|endoftext|>' --output tokenizer.json
     tokenmill train counts --model char-bpe --merges 1000 --unk '<unk>' --output small.json
+    tokenmill train more/ --extend tokenizer.json --merges 1000 --output larger.json
+    tokenmill train corpus/ --model wordpiece --vocab-size 30000 --special '[PAD]' --special '[UNK]' --output bert.json
     """
     from pipeline import counts_folder, driver, summary
-    from tokenmill.normalizers import Normalizer
-    from tokenmill.trainers import TrainingOptions
 
     counts = counts_folder.find_counts(inputs)
-    asked, normalizer = choose_pretokenizer(options), choose_normalizer(options)
-    training = TrainingOptions(
-        model=options["model"],
-        pretokenizer=(asked or "gpt2") if counts is None else counts_folder.check_pretokenizer(counts, asked),
-        normalizer=(normalizer or Normalizer()) if counts is None else counts_folder.check_normalizer(counts, normalizer),
-        special_tokens=options["special"],
-        unk_token=options["unk"],
-        **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict", *BPE_OPTION_NAMES)},
-    )
+    training = make_training(counts, options)
     run = make_run(beam_args, options)
     if counts is not None:
         refuse_reading_options(counts, options)
@@ -191,40 +156,6 @@ def encode(
         rows=choose_rows(options),
     )
     say(summary.describe_dataset(manifest, output), options)
-
-
-@main.command()
-@click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to use.")
-@click.argument("texts", nargs=-1, metavar="[TEXT...]")
-def tokenize(tokenizer: str, texts: tuple[str, ...]) -> None:
-    """Show tokens and ids, one JSON line a text; without TEXT, of each line of standard input.
-
-    \b
-    tokenmill tokenize --tokenizer tokenizer.json 'Hello, world!'
-    """
-    from pipeline import texts as handler
-
-    with until_pipe_closes():
-        handler.tokenize_texts(tokenizer, texts)
-
-
-@main.command()
-@click.option("--tokenizer", metavar="FILE", help="The tokenizer.json to use; a dataset brings its own.")
-@click.option("--doc", metavar="ID", help="Of a dataset, this document only.")
-@click.argument("ids", nargs=-1, metavar="[ID...|DIR]")
-def decode(tokenizer: str | None, doc: str | None, ids: tuple[str, ...]) -> None:
-    """Turn token ids back into text, or show the documents of a dataset.
-
-    Without ID or DIR, each line of standard input holds ids. A dataset gives one JSON line a document.
-
-    \b
-    tokenmill decode --tokenizer tokenizer.json 15496 11 995
-    tokenmill decode tokens --doc corpus.jsonl:17
-    """
-    from pipeline import texts as handler
-
-    with until_pipe_closes():
-        handler.decode_ids(tokenizer, ids, doc)
 
 
 @main.command()
@@ -326,36 +257,8 @@ def build(beam_args: tuple[str, ...], config: str, overwrite: bool, retrain: boo
     say(work(loaded, report, beam_args, overwrite=overwrite, retrain=retrain), options)
 
 
-@main.command()
-@click.option("--tokenizer", metavar="FILE", help="Explain texts under this tokenizer.json.")
-@click.option(
-    "--train", "training", is_flag=True, help="Explain how rules are learned from words, or from texts on standard input."
-)
-@click.option("--model", type=click.Choice(["char-bpe", "byte-bpe"]), help="Of training [default: char-bpe].")
-@PRETOKENIZER_OPTIONS
-@click.option("--vocab-size", type=int, metavar="N", help="Train to N tokens: alphabet and merges.")
-@click.option("--merges", type=int, metavar="N", help="Train N merge rules [default: 10].")
-@click.option("--ties", type=click.Choice(["smallest", "first-seen"]), help="Of training, as in train [default: smallest].")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the same content.")
-@click.argument("texts", nargs=-1, metavar="[TEXT...|WORD:COUNT...]")
-def explain(tokenizer: str | None, texts: tuple[str, ...], **options: Any) -> None:
-    """Show step by step how a text becomes tokens, or how merge rules are learned from a few words.
-
-    For learning: plain algorithms, and 2,000 characters at most. Words given with counts are not cut any further.
-
-    \b
-    tokenmill explain --tokenizer tokenizer.json 'Hello, world!'
-    tokenmill explain --train low:5 lower:2 newest:6 widest:3 --vocab-size 13 --ties first-seen
-    """
-    from pipeline import explain as handler
-
-    with until_pipe_closes():
-        handler.explain(tokenizer, texts, choose_pretokenizer(options), **options)
-
-
-main.add_command(verify)
-main.add_command(pin)
-main.add_command(plan)
+for command in (tokenize, decode, explain, verify, pin, plan):
+    main.add_command(command)
 
 
 def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:

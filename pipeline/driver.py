@@ -195,7 +195,7 @@ def encode_corpus(
             records = _run_job("encode", encode_graph(splits, options, len(plan.splits)), splits, job, run)
         files, totals = _close_books(plan, records, folder)
         shards = [describe_split(records[index], folder.keys[index]) for index in sorted(records)]
-        totals |= total_blocks(packing, shards)
+        totals |= total_blocks(packing, shards) | accounting.total_lost_words(shards)
         manifest = _describe_dataset(
             tokenizer, sha256, files, totals, shards, describe_reading(corpus) | describe_rows(packing, rows.shuffle)
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.names import DIGIT_GROUPS, MOST_BLOCK, NORMALIZERS, PACKS, PRETOKENIZERS, TAILS
+from tokenmill.names import DIGIT_GROUPS, MOST_BLOCK, NORMALIZERS, PACKS, PRETOKENIZERS, TAILS, default_pretokenizer
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
@@ -66,7 +66,7 @@ PRETOKENIZER_OPTIONS = add_options(
     click.option(
         "--pretokenizer",
         type=click.Choice(PRETOKENIZERS),
-        help="How text is cut into words [default: gpt2, regex with --pattern, or that of the counts].",
+        help="How text is cut into words [default: gpt2, bert for wordpiece, regex with --pattern, or that of the counts].",
     ),
     click.option(
         "--split-digits",
@@ -82,16 +82,6 @@ NORMALIZER_OPTION = click.option(
     metavar="NAME",
     help=f"What is done to text first: {', '.join(NORMALIZERS)}, replace:OLD=>NEW or replace_regex:PATTERN=>NEW. Can be given "
     "again, in order.",
-)
-
-BPE_OPTIONS = add_options(
-    click.option("--max-token-length", type=click.IntRange(min=1), metavar="N", help="No token gets longer (characters; bytes)."),
-    click.option(
-        "--limit-alphabet", type=click.IntRange(min=1), metavar="N", help="Only the N most frequent characters get a symbol."
-    ),
-    click.option("--end-of-word-suffix", metavar="TEXT", help="A symbol behind the last of every word, such as '</w>'."),
-    click.option("--continuation-prefix", metavar="TEXT", help="What symbols inside a word begin with, such as '##'."),
-    click.option("--byte-fallback", is_flag=True, help="Spell characters without a symbol by 256 byte tokens, not by --unk."),
 )
 
 RUN_OPTIONS = add_options(
@@ -144,7 +134,8 @@ def choose_pretokenizer(options: dict[str, Any]) -> PreTokenizer | None:
     name, digits, pattern = options["pretokenizer"], options["split_digits"], options["pattern"]
     if name is None and digits is None and pattern is None:
         return None
-    return PreTokenizer(name or ("gpt2" if pattern is None else "regex"), None if digits is None else int(digits), pattern)
+    default = default_pretokenizer(options.get("model")) if pattern is None else "regex"
+    return PreTokenizer(name or default, None if digits is None else int(digits), pattern)
 
 
 def choose_normalizer(options: dict[str, Any]) -> Normalizer | None:

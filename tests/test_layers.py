@@ -52,8 +52,9 @@ LAYERS = (
         "tokenizer_files",
     ),
     ("word_counts", "merge_loop", "score_loop", "training_symbols", "encoder", "unmatched", "packing"),
-    ("tokenizer",),
-    ("trainers", "formats", "postprocessors", "report", "block_rows", "dataset", "explain"),
+    ("tokenizer", "parquet_pages", "block_order", "block_rows"),
+    ("shard_files", "read_ahead"),
+    ("trainers", "extension", "formats", "postprocessors", "report", "dataset", "frameworks", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 
@@ -61,7 +62,14 @@ LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 HEAVY = {
     "numba": ("tokenmill/kernels/",),
     "apache_beam": ("transforms/", "pipeline/"),
-    "click": ("pipeline/cli.py", "pipeline/cli_trust.py", "pipeline/commands.py", "pipeline/options.py"),
+    "click": (
+        "pipeline/cli.py",
+        "pipeline/cli_texts.py",
+        "pipeline/cli_trust.py",
+        "pipeline/commands.py",
+        "pipeline/options.py",
+        "pipeline/training_options.py",
+    ),
 }
 
 #: Libraries that are imported inside functions alone, by whoever needs them.

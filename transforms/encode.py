@@ -124,7 +124,7 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
                 for batch in read_split(split, options.read):
                     account.add_batch(batch)
                     rejects.write(encode_documents(batch, tokenizer, writer, account))
-            shard |= writer.describe()
+            shard |= writer.describe() | account.lost_words()
         except DataError as error:
             account.fail(error)
     record = account.record(tokens=shard.get("tokens", 0), shard=shard)
@@ -155,7 +155,8 @@ def encode_documents(
     Gives all rejects of the batch in the order of their rows, the reader's too.
     """
     ids, texts = batch.documents["doc_id"], batch.documents["text"]
-    encoded, unknown = tokenizer.encode_known(texts)
+    encoded, unknown, unknown_words, long_words = tokenizer.encode_counted(texts)
+    account.lose_words(unknown_words=unknown_words, long_words=long_words)
     places = np.flatnonzero(unknown).tolist()
     if places:
         known = pa.array(~unknown)
