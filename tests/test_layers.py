@@ -44,14 +44,26 @@ LAYERS = (
         "wordpiece",
         "normalizers",
         "normalizing",
+        "templates",
         "scanners",
         "patterns",
         "pretokenizers",
         "tokenizer_files",
     ),
-    ("word_counts", "merge_loop", "score_loop", "training_symbols", "encoder", "unmatched", "packing"),
+    (
+        "word_counts",
+        "merge_loop",
+        "score_loop",
+        "training_symbols",
+        "tracing",
+        "encoder",
+        "unmatched",
+        "postprocessors",
+        "processing",
+        "packing",
+    ),
     ("tokenizer",),
-    ("trainers", "formats", "postprocessors", "report", "block_rows", "dataset", "explain"),
+    ("trainers", "formats", "report", "block_rows", "dataset", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 

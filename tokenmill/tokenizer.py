@@ -27,7 +27,10 @@ from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharac
 from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.processing import Encoding, Processed, process_text, process_texts
+from tokenmill.templates import Template, check_template
 from tokenmill.tokenizer_files import read_file, read_folder
+from tokenmill.tracing import Trace
 from tokenmill.unmatched import describe_lost_word
 from tokenmill.wordpiece import WordPieceModel
 
@@ -45,11 +48,14 @@ class Tokenizer:
         *,
         pretokenizer: PreTokenizer,
         normalizer: Normalizer | None = None,
+        template: Template | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         self.pretokenizer = pretokenizer
         self.normalizer = normalizer or Normalizer()
+        self.template = template or Template()
+        check_template(self.template, model.special_tokens)
         self.training = dict(training or {})
         self._lock = threading.Lock()
         self._encoder: Encoder | None = None
@@ -195,6 +201,27 @@ class Tokenizer:
             if self._encoder is None:
                 self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
             return self._encoder.encode(texts)
+
+    def process_batch(
+        self, texts: pa.Array | Sequence[str], pairs: pa.Array | Sequence[str] | None = None, **options: Any
+    ) -> Processed:
+        """Many texts, or pairs of them, as rows for a model; `options` as in `process`, with `Padding` to the longest row."""
+        return process_texts(self, texts, pairs, **options)
+
+    def process(self, text: str, pair: str | None = None, **options: Any) -> Encoding:
+        """One text, or a pair, as a model takes it: with the template's special tokens, masks, types and places in the text.
+
+        `options`: `add_special_tokens` (True), `truncation` (a `Truncation`), `padding` (a `Padding`), `unit` of the offsets
+        (`characters` or `bytes`). `tokenizer.process("Hi", "you").type_ids` is `[0, 1]` without a template.
+        """
+        return process_text(self, text, pair, **options)
+
+    def trace_batch(self, texts: pa.Array, unit: str = "characters") -> tuple[Encoded, Trace]:
+        """As `encode_counted`, and which part of its text each token comes from."""
+        with self._lock:
+            if self._encoder is None:
+                self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
+            return self._encoder.trace(large_strings(texts), unit)
 
     def _encode_checked(self, texts: pa.Array) -> pa.LargeListArray:
         encoded, unknown = self.encode_known(texts)
