@@ -1,52 +1,136 @@
-"""`tokenmill build`: count, train and encode, as a configuration file says.
+"""`tokenmill build`: count, train, encode and report, as a configuration file says; the next time, only what is new.
 
-OUT/word-counts/   OUT/tokenizer.json   OUT/tokens/
+OUT/word-counts/   OUT/tokenizer.json   OUT/tokens/   OUT/report.html, OUT/report.json   OUT/_state.json (`pipeline.state`)
 """
 
 from __future__ import annotations
 
+import json
+import time
+from typing import Any
+
 from pipeline import driver, summary
 from pipeline.accounting import MaxRejects
-from pipeline.config import BuildConfig, load_config
+from pipeline.build_report import check_build_report, plan_build_report, write_build_report
+from pipeline.build_steps import (
+    Build,
+    Steps,
+    choose_rows,
+    describe_result,
+    describe_training,
+    explain_files,
+    explain_steps,
+    hash_output,
+    plan_steps,
+)
+from pipeline.config import BuildConfig
 from pipeline.forked import ForkedWorkers
-from pipeline.outputs import OutputFolder
-from pipeline.planning import Corpus, Execution, plan_corpus, split_bytes_of
+from pipeline.kept import read_json
+from pipeline.outputs import OutputFolder, read_manifest
+from pipeline.planning import Corpus, Execution, Plan, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
-from pipeline.shaping import RowOptions
+from pipeline.report import ReportPlan
+from pipeline.state import OUTPUTS, STATE, State, describe_current, flatten_options, list_changes, parse_state, remember_files
 from pipeline.texts import read_rows
+from tokenmill import __version__
+from tokenmill.errors import OutputExistsError
 from tokenmill.names import BPE_OPTION_NAMES
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
+from transforms.journal import write_file_atomically
 from transforms.splits import ReadOptions
 
 _SAMPLE_TOKENS = 12
 
 
-def build_dataset(path: str, reporter: Reporter, beam_args: tuple[str, ...], *, overwrite: bool = False) -> str:
-    """Carry out a configuration file; returns the summary for people."""
-    config = load_config(path)
-    jobs = 2 if config.encode.enabled else 1
+def build_dataset(
+    config: BuildConfig, reporter: Reporter, beam_args: tuple[str, ...], *, overwrite: bool = False, retrain: bool = False
+) -> str:
+    """Carry out a configuration; returns the summary for people."""
+    build = _open_build(config, reporter, beam_args, overwrite=overwrite, retrain=retrain)
+    with build.output.hold():
+        seen = time.time_ns()
+        plan = plan_corpus(make_corpus(config), build.run, {} if overwrite else build.state.files)
+        steps = plan_steps(build, plan, make_training(config))
+        report = plan_build_report(build, plan)
+        _remember(build, {})
+        done = all(step.is_done for step in steps)
+        text = write_build_report(build, report) if done else _carry_out(build, plan, steps, report)
+        for folder in (build.output, OutputFolder(build.counts), OutputFolder(build.tokens)):
+            folder.sweep()
+        stamps = {file.path: plan.stamps[file.name] for file in plan.files}
+        _remember(build, remember_files(plan.states, stamps, seen))
+    manifest = read_manifest(build.tokens if config.encode.enabled else build.counts) or {}
+    build.run.reporter.tell("build", describe_result(manifest["totals"], steps))
+    return text + describe_current(manifest, config.output.folder) if done else text
+
+
+def describe_build(
+    config: BuildConfig, reporter: Reporter, beam_args: tuple[str, ...], *, overwrite: bool = False, retrain: bool = False
+) -> str:
+    """`--dry-run`: what a build would do, and why. Writes nothing."""
+    build = _open_build(config, reporter, beam_args, overwrite=overwrite, retrain=retrain)
+    plan = plan_corpus(make_corpus(config), build.run, {} if overwrite else build.state.files)
+    steps = plan_steps(build, plan, make_training(config))
+    return explain_files(build, plan) + explain_steps(steps)
+
+
+def _open_build(config: BuildConfig, reporter: Reporter, beam_args: tuple[str, ...], *, overwrite: bool, retrain: bool) -> Build:
+    """All that can be refused before any work."""
+    jobs = 1 + config.encode.enabled + config.report.enabled
     run = Execution(reporter, config.workers, (*config.beam, *beam_args), ready=ForkedWorkers(), jobs=jobs)
-    corpus, training = make_corpus(config), make_training(config)
     output = OutputFolder(config.output.folder)
-    counts, tokens, tokenizer_path = (output.join(name) for name in ("word-counts", "tokens", "tokenizer.json"))
-    driver.check_tokenizer_output(tokenizer_path)
-    for folder in (counts, tokens):
-        OutputFolder(folder).check_free(overwrite=overwrite)
-    plan = plan_corpus(corpus, run)
-    manifest = driver.count_corpus(
-        corpus, training.pretokenizer, counts, run, normalizer=training.normalizer, overwrite=overwrite, plan=plan
-    )
-    tokenizer, rules = driver.train_on_counts(counts, training, tokenizer_path, run)
-    text = summary.describe_reading(manifest, counts) + summary.describe_learning(tokenizer, rules)
-    if not config.encode.enabled:
-        return text + f"wrote    {tokenizer_path}"
-    rows = RowOptions(**{name: getattr(config.encode, name) for name in RowOptions.__dataclass_fields__})
-    dataset = driver.encode_corpus(corpus, tokenizer_path, tokens, run, overwrite=overwrite, plan=plan, rows=rows)
-    text += summary.describe_writing(dataset, tokens) + summary.describe_sample(take_sample(tokens, tokenizer))
-    return text + f"wrote    {tokenizer_path}, {counts}\n" + summary.describe_use(tokens)
+    state = parse_state(read_json(output.join(STATE)))
+    build = Build(config, run, output, state or State(), overwrite, retrain)
+    make_training(config)
+    driver.check_tokenizer_output(build.join(1))
+    for folder in (build.counts, build.tokens):
+        OutputFolder(folder).check_free(overwrite=overwrite or state is not None)
+    check_build_report(build, overwrite=overwrite or state is not None)
+    if not overwrite and (changes := list_changes(build.state.options, flatten_options(config))):
+        raise OutputExistsError(
+            f"{config.output.folder} was made with other options: {'; '.join(changes)}; give --overwrite to make it anew, "
+            "or another output folder"
+        )
+    return build
+
+
+def _carry_out(build: Build, plan: Plan, steps: Steps, report: ReportPlan | None) -> str:
+    corpus, training = plan.corpus, make_training(build.config)
+    how: dict[str, Any] = {"overwrite": build.overwrite, "update": True, "plan": plan}
+    text = ""
+    if not steps.count.is_done:
+        driver.count_corpus(corpus, training.pretokenizer, build.counts, build.run, **how, normalizer=training.normalizer)
+    manifest = read_manifest(build.counts) or {}
+    text += summary.describe_reading(manifest, build.counts)
+    if steps.train.is_done:
+        tokenizer = driver.load_tokenizer(build.join(1))
+        text += f"kept     {build.join(1)}: {steps.train.reason}\n"
+    else:
+        tokenizer, rules = driver.train_on_counts(build.counts, training, build.join(1), build.run)
+        build.state.trained = describe_training(build, manifest["word_counts_sha256"])
+        _remember(build, {})
+        text += summary.describe_learning(tokenizer, rules)
+    if not build.config.encode.enabled:
+        return text + write_build_report(build, report) + f"wrote    {build.join(1)}"
+    if not steps.encode.is_done:
+        driver.encode_corpus(corpus, build.join(1), build.tokens, build.run, **how, rows=choose_rows(build.config))
+    text += summary.describe_writing(read_manifest(build.tokens) or {}, build.tokens)
+    text += summary.describe_sample(take_sample(build.tokens, tokenizer)) + write_build_report(build, report)
+    return text + f"wrote    {build.join(1)}, {build.counts}\n" + summary.describe_use(build.tokens)
+
+
+def _remember(build: Build, files: dict[str, Any]) -> None:
+    """Write the state; before the work with the files of the last build, so that one that is killed is known for what it is."""
+    state = build.state
+    state.tokenmill, state.options, state.inputs = __version__, flatten_options(build.config), list(build.config.input.inputs)
+    if files:
+        state.files = files
+        state.outputs = {name: sha256 for name in OUTPUTS if (sha256 := hash_output(build.output, name))}
+    if read_json(build.output.join(STATE)) != json.loads(state.render()):
+        write_file_atomically(build.output.join(STATE), state.render())
 
 
 def make_corpus(config: BuildConfig) -> Corpus:

@@ -88,10 +88,10 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
 @click.option("--output", required=True, metavar="FILE", help="The tokenizer file to write; one that is there is replaced.")
 @click.option(
     "--model",
-    type=click.Choice(["byte-bpe", "char-bpe"]),
+    type=click.Choice(["byte-bpe", "char-bpe", "char"]),
     default="byte-bpe",
     show_default=True,
-    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen.",
+    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen. char: these characters alone.",
 )
 @PRETOKENIZER_OPTIONS
 @NORMALIZER_OPTION
@@ -106,10 +106,10 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
 )
 @click.option(
     "--ids",
-    type=click.Choice(["rank", "sorted"]),
+    type=click.Choice(["rank", "sorted", "codepoint"]),
     default="rank",
     show_default=True,
-    help="rank: special tokens, alphabet, merges in order. sorted: all tokens by code point.",
+    help="rank: special tokens, alphabet, merges in order. sorted: all tokens by code point. codepoint (char): the code points.",
 )
 @click.option("--special", multiple=True, metavar="TOKEN", help="A special token; text never makes it. Can be given again.")
 @click.option("--unk", metavar="TOKEN", help="The token for characters outside the alphabet (char-bpe).")
@@ -251,19 +251,78 @@ def convert(source: str, target: str, format: str, pretokenizer: str | None, spe
 
 
 @main.command()
+@INPUTS
+@click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer to report on.")
+@click.option("--compare", multiple=True, metavar="FILE", help="Another one, side by side. Can be given again.")
+@click.option("--by", "by_column", metavar="COLUMN", help="Numbers for each value of this column too, such as a language.")
+@click.option("--by-file", is_flag=True, help="Numbers for each file too.")
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json", "html"]),
+    default="text",
+    show_default=True,
+    help="text for people, json for programs, html: one page with plots.",
+)
+@click.option("--output", metavar="FILE", help="Write it here [default: standard output].")
+@click.option("--top", type=click.IntRange(min=0), default=20, show_default=True, help="How many tokens of each kind to show.")
+@click.option("--overwrite", is_flag=True, help="Replace the file.")
+@CORPUS_OPTIONS
+@RUN_OPTIONS
+@click.pass_obj
+def report(beam_args: tuple[str, ...], inputs: tuple[str, ...], tokenizer: str, **options: Any) -> None:
+    """Report on what a tokenizer makes of texts.
+
+    Tokens, bytes and characters per token, tokens per word, tokens per document; which tokens the texts use most, which never,
+    and which no text can use; unknown tokens; documents that decoding does not give back.
+
+    \b
+    tokenmill report corpus/ --tokenizer tokenizer.json
+    tokenmill report 'part*.parquet' --by language --tokenizer a.json --compare b.json --output-format html --output report.html
+    """
+    from pipeline import report as handler
+
+    output = options["output"]
+    if output is not None:
+        handler.check_report_output(output, overwrite=options["overwrite"])
+    corpus, run = make_corpus(inputs, options), make_run(beam_args, options)
+    plan = handler.plan_report(corpus, run, by_column=options["by_column"], by_file=options["by_file"])
+    made = handler.carry_out(plan, (tokenizer, *options["compare"]), run, shown=options["top"], output=output)
+    with until_pipe_closes():
+        handler.write_report(made, options["output_format"], output)
+
+
+@main.command()
 @click.argument("config", metavar="CONFIG.yaml")
-@click.option("--overwrite", is_flag=True, help="Replace what the output folder holds.")
+@click.option("--overwrite", is_flag=True, help="Make all anew, and replace what the output folder holds.")
+@click.option("--retrain", is_flag=True, help="Learn the tokenizer anew when the word counts have changed; all is encoded again.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and why; do nothing.")
 @click.option("--quiet", is_flag=True, help="No progress, no summary.")
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="As in the other commands."
 )
 @click.pass_obj
-def build(beam_args: tuple[str, ...], config: str, overwrite: bool, **options: Any) -> None:
-    """Count, train and encode as a configuration file says; configs/quickstart.yaml explains the keys."""
-    from pipeline import build as builder
+def build(beam_args: tuple[str, ...], config: str, overwrite: bool, retrain: bool, dry_run: bool, **options: Any) -> None:
+    """Count, train and encode as a configuration file says; configs/quickstart.yaml explains the keys.
+
+    The next time, only files that are new or have changed are counted and encoded, and what is gone leaves; the tokenizer stays
+    as it is unless --retrain is given. With nothing to do it says so at once. A build that was cut short is finished by the same
+    command.
+    """
+    from pipeline import state
+    from pipeline.config import load_config
     from pipeline.progress import reporter
 
-    say(builder.build_dataset(config, reporter(options["log_format"], options["quiet"]), beam_args, overwrite=overwrite), options)
+    loaded = load_config(config)
+    report = reporter(options["log_format"], options["quiet"])
+    if not overwrite and not retrain and state.is_current(loaded):
+        manifest = state.load_manifest(loaded)
+        report.tell("build", {"changed": False, **manifest["totals"]})
+        say(state.describe_current(manifest, loaded.output.folder), options)
+        return
+    from pipeline import build as builder
+
+    work = builder.describe_build if dry_run else builder.build_dataset
+    say(work(loaded, report, beam_args, overwrite=overwrite, retrain=retrain), options)
 
 
 @main.command()

@@ -60,7 +60,7 @@ class ReplaceSection(Section):
 class TrainSection(Section):
     """Which tokenizer to train. Exactly one of `vocab_size` and `merges` says how large it gets."""
 
-    model: Literal["char-bpe", "byte-bpe"]
+    model: Literal["char-bpe", "byte-bpe", "char"]
     pretokenizer: PretokenizerName
     split_digits: DigitGroup | None = None
     pattern: str | None = None
@@ -68,7 +68,7 @@ class TrainSection(Section):
     vocab_size: int | None = Field(default=None, ge=1)
     merges: int | None = Field(default=None, ge=0)
     ties: Literal["smallest", "first-seen"] = "smallest"
-    ids: Literal["rank", "sorted"] = "rank"
+    ids: Literal["rank", "sorted", "codepoint"] = "rank"
     special: Strings = Field(default_factory=list)
     unk: str | None = None
     min_count: int = Field(default=1, ge=1)
@@ -82,7 +82,7 @@ class TrainSection(Section):
     @model_validator(mode="after")
     def _has_one_size(self) -> TrainSection:
         given = [name for name in ("vocab_size", "merges") if getattr(self, name) is not None]
-        if len(given) != 1:
+        if len(given) != 1 and (given or self.model != "char"):
             what = "both are given" if given else "none is given"
             raise PydanticCustomError("one_size", f"give exactly one of vocab_size and merges: {what}")
         return self
@@ -102,8 +102,17 @@ class EncodeSection(Section):
     shuffle: int | None = Field(default=None, ge=0)
 
 
+class ReportSection(Section):
+    """Whether to report on the tokenizer at the end, over how many documents of the corpus, and by which groups."""
+
+    enabled: bool = False
+    limit: int | None = Field(default=None, ge=1)
+    by: str | None = None
+    by_file: bool = False
+
+
 class OutputSection(Section):
-    """Where everything goes: word counts, tokenizer.json, token shards."""
+    """Where everything goes: word counts, tokenizer.json, token shards, the report."""
 
     folder: str = Field(min_length=1)
 
@@ -114,6 +123,7 @@ class BuildConfig(Section):
     input: InputSection
     train: TrainSection
     encode: EncodeSection = EncodeSection()
+    report: ReportSection = ReportSection()
     output: OutputSection
     workers: int | None = Field(default=None, ge=1)
     split_mb: float = Field(default=32, gt=0)

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 INTERRUPTED = 130
 #: Commands whose words after `--` are options of Beam. Elsewhere `--` ends the options, as usual.
-BEAM_COMMANDS = ("count", "train", "encode", "build")
+BEAM_COMMANDS = ("count", "train", "encode", "build", "report")
 
 
 def prepare_process() -> None:

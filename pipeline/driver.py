@@ -174,10 +174,8 @@ def encode_corpus(
     With `update` a dataset that is published is brought up to date: only splits that are new are encoded.
     """
     tokenizer, rows = load_tokenizer(tokenizer_path), rows or RowOptions()
-    packing = choose_packing(rows, tokenizer)
-    content = tokenizer.to_bytes()
-    sha256 = hash_bytes(content)
-    options = EncodeOptions(corpus.read, "", sha256, packing=packing, shuffle=rows.shuffle)
+    options = make_encode_options(corpus, tokenizer, rows)
+    packing, content, sha256 = options.packing, tokenizer.to_bytes(), options.tokenizer_sha256
     with _open_run("encode", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
         folder, plan = job.folder, job.plan
         carried = folder.working("tokenizer.json")
@@ -201,6 +199,12 @@ def encode_corpus(
         card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
         folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
     return manifest
+
+
+def make_encode_options(corpus: Corpus, tokenizer: Tokenizer, rows: RowOptions) -> EncodeOptions:
+    """All that the shards of a corpus depend on; what they go to is not said yet."""
+    packing = choose_packing(rows, tokenizer)
+    return EncodeOptions(corpus.read, "", hash_bytes(tokenizer.to_bytes()), packing=packing, shuffle=rows.shuffle)
 
 
 @dataclass(frozen=True)
@@ -251,7 +255,7 @@ def _run_job(name: str, build: BuildGraph, splits: Sequence[Split], job: _Job, r
             stage.message(f"{job.kept:,} of {count_things(len(job.plan.splits), 'split')} are done already")
         if splits and not kernels.are_compiled():
             stage.message("compiling kernels: the first run after an installation takes about half a minute longer")
-        ticker = _Ticker(journal, stage, job.lock)
+        ticker = Ticker(journal, stage, job.lock)
         if splits:
             workers = choose_workers(job.plan, run)
             run_pipeline(build, workers=workers, beam_args=run.beam_args, on_tick=ticker.tick, ready=run.ready)
@@ -259,10 +263,10 @@ def _run_job(name: str, build: BuildGraph, splits: Sequence[Split], job: _Job, r
         return journal.records()
 
 
-class _Ticker:
+class Ticker:
     """Shows what the journal says, twice a second at most, less often where looking takes long."""
 
-    def __init__(self, journal: Journal, stage: Stage, lock: Lock) -> None:
+    def __init__(self, journal: Journal, stage: Stage, lock: Lock | None = None) -> None:
         self._journal, self._stage, self._lock, self._next = journal, stage, lock, time.monotonic() + POLL_SECONDS
 
     def tick(self) -> None:
@@ -271,7 +275,8 @@ class _Ticker:
         started = time.monotonic()
         with contextlib.suppress(OSError):  # a listing that fails once must not end a job of hours
             self.show()
-            self._lock.renew()
+            if self._lock is not None:
+                self._lock.renew()
         self._next = time.monotonic() + max(POLL_SECONDS, 10 * (time.monotonic() - started))
 
     def show(self) -> None:
@@ -319,8 +324,8 @@ def _describe_dataset(
 
 def _count_merges(options: TrainingOptions) -> int:
     """How many merges are asked for; for a character model, whose alphabet is not known yet, at most so many."""
-    if options.merges is not None:
-        return options.merges
+    if options.merges is not None or options.model == "char":
+        return options.merges or 0
     return (options.vocab_size or 0) - len(options.specials) - options.least_alphabet
 
 

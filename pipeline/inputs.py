@@ -15,7 +15,6 @@ import hashlib
 import itertools
 import os
 import posixpath
-import sysconfig
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.listing import glob_root, is_remote, list_local, walk_sources, without_hidden
+from pipeline.listing import glob_root, is_remote, list_local, list_stdlib, without_hidden
 from tokenmill.errors import UnreadableFileError, UsageError
 from transforms.journal import escape_glob
 from transforms.read import cut_file
@@ -161,12 +160,9 @@ def _find_dataset(text: str) -> _Found:
 
 
 def _find_stdlib() -> list[_Found]:
-    root = sysconfig.get_path("stdlib")
-    names = sorted(name for name in walk_sources(root) if name.endswith(".py"))
-    paths = {name: posixpath.join(root, name) for name in names}
     return [
         _Found(None, name, SourceFile(path, name, "text", size=os.path.getsize(path), document="file"))
-        for name, path in paths.items()
+        for name, path in list_stdlib().items()
     ]
 
 

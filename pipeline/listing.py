@@ -9,7 +9,8 @@ import glob
 import os
 import posixpath
 import stat
-from collections.abc import Iterator
+import sysconfig
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from tokenmill.errors import UnreadableFileError
@@ -91,7 +92,27 @@ def glob_root(pattern: str) -> str:
     return root
 
 
-def walk_sources(root: str) -> Iterator[str]:
+def list_stdlib() -> dict[str, str]:
+    """Names and paths of the sources of the running Python's standard library, sorted."""
+    root = sysconfig.get_path("stdlib")
+    return {name: posixpath.join(root, name) for name in sorted(_walk_sources(root)) if name.endswith(".py")}
+
+
+def list_paths(inputs: Sequence[str]) -> list[str] | None:
+    """Paths of the local files that inputs stand for, in the order of the corpus; None where an input is not of local files."""
+    paths: list[str] = []
+    for text in inputs:
+        if text.startswith(("hf:", "disk:")) or is_remote(text):
+            return None
+        if text == "stdlib":
+            paths += list_stdlib().values()
+            continue
+        root, names = list_local(text)
+        paths += (posixpath.join(root, name) for name in sorted(names))
+    return paths
+
+
+def _walk_sources(root: str) -> Iterator[str]:
     for parent, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name not in ("site-packages", "dist-packages", "__pycache__")]
         yield from (os.path.relpath(os.path.join(parent, name), root) for name in files)

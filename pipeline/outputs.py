@@ -45,6 +45,8 @@ from transforms.journal import (
 _PUBLISHED = ("part-*-of-*.parquet", "tokenizer.json", "README.md")
 _OWNER = "written by tokenmill: a run that is not finished; it goes with the next one\n"
 _PUBLISHING = "publishing.json"
+#: Files that were not finished; `write_file_atomically` and `OutputFile` call them so.
+_ORPHANS = "*.tmp-" + "[0-9a-f]" * 32
 LEDGER = "groups/ledger.json"
 
 
@@ -207,10 +209,18 @@ class OutputFolder:
         hidden = list_files(self.path, ".*")
         return not hidden and found <= ours | set(folders) | {"_work", "_lock.json"}
 
+    def sweep(self) -> None:
+        """Delete all that runs which were killed have left: there is no work left that could need it."""
+        publishing.sweep_versions(self.path)
+        delete_files(list_files(self.path, _ORPHANS))
+        if self._is_begun():
+            publishing.clear_replacement(self.path, self.join("_work", _PUBLISHING))
+            delete_tree(self.join("_work"))
+
     def _sweep_orphans(self) -> None:
         """Delete temporary files of runs that were killed: of this run's own part, and beside what is published."""
         for folder in (self.path, self.parts, self.shards, self.journal, self.rejects, self.working(), self.join("_work")):
-            delete_files(list_files(folder, "*.tmp-" + "[0-9a-f]" * 32))
+            delete_files(list_files(folder, _ORPHANS))
 
     def _is_begun(self) -> bool:
         return bool(list_files(self.join("_work"), "OWNER"))

@@ -11,7 +11,7 @@ A terminal gets a bar, anything else plain lines (at most one in two seconds, an
 
     {"event": "progress", "stage": "count", "done": 12, "total": 40, "documents": 51000, "bytes": 31457280, ...}
 
-with `event` one of `start`, `progress`, `message`, `end` and `failed`.
+with `event` one of `start`, `progress`, `message`, `end`, `failed` and, for what a build comes to, `result`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol, TextIO
@@ -54,6 +54,7 @@ class View(Protocol):
     def show(self, snapshot: Snapshot) -> None: ...
     def say(self, snapshot: Snapshot, text: str) -> None: ...
     def finish(self, snapshot: Snapshot, failed: bool) -> None: ...
+    def tell(self, stage: str, counters: Mapping[str, Any]) -> None: ...
 
 
 class Stage:
@@ -114,6 +115,10 @@ class Reporter:
             stage.close(failed=True)
             raise
         stage.close(failed=False)
+
+    def tell(self, stage: str, counters: Mapping[str, Any]) -> None:
+        """Counters of a result, for programs; people read them in the summary."""
+        self.view.tell(stage, counters)
 
 
 def reporter(
@@ -179,6 +184,7 @@ class _SilentView:
     def show(self, snapshot: Snapshot) -> None: ...
     def say(self, snapshot: Snapshot, text: str) -> None: ...
     def finish(self, snapshot: Snapshot, failed: bool) -> None: ...
+    def tell(self, stage: str, counters: Mapping[str, Any]) -> None: ...
 
 
 class _LineView:
@@ -197,6 +203,8 @@ class _LineView:
     def finish(self, snapshot: Snapshot, failed: bool) -> None:
         how = "failed after" if failed else "done in"
         self._print(f"{snapshot.stage}: {describe(snapshot)}, {how} {snapshot.seconds:.1f} s")
+
+    def tell(self, stage: str, counters: Mapping[str, Any]) -> None: ...
 
     def _print(self, line: str) -> None:
         print(line, file=self._stream, flush=True)
@@ -218,6 +226,9 @@ class _JsonView:
 
     def finish(self, snapshot: Snapshot, failed: bool) -> None:
         self._print(event="failed" if failed else "end", **_to_fields(snapshot))
+
+    def tell(self, stage: str, counters: Mapping[str, Any]) -> None:
+        self._print(event="result", stage=stage, **counters)
 
     def _print(self, **fields: Any) -> None:
         print(json.dumps(fields), file=self._stream, flush=True)
@@ -252,3 +263,5 @@ class _BarView:
     def finish(self, snapshot: Snapshot, failed: bool) -> None:
         self.show(snapshot)
         self._bar.stop()
+
+    def tell(self, stage: str, counters: Mapping[str, Any]) -> None: ...

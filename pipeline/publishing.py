@@ -25,6 +25,7 @@ from apache_beam.io.filesystems import FileSystems
 from tokenmill import schemas
 from transforms.journal import (
     delete_files,
+    file_exists,
     is_local,
     link_file,
     list_files,
@@ -88,7 +89,9 @@ def replace_files(path: str, links: Mapping[str, str], files: Mapping[str, bytes
 
 
 def clear_replacement(path: str, log: str) -> None:
-    """Delete what a run that was killed while it replaced files had put there."""
+    """Delete what a run that was killed while it replaced files had put there. With a manifest all of it is published."""
+    if file_exists(_join(path, schemas.MANIFEST)):
+        return
     with contextlib.suppress(OSError, ValueError), open(log, "rb") if is_local(log) else FileSystems.open(log) as file:
         delete_files(_join(path, str(name)) for name in json.loads(file.read()))
     delete_files([log])

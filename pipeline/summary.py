@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.progress import count_things, show_printable
+from tokenmill.alphabets import bytes_of_tokens
 from tokenmill.merge_loop import MergeRules
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.report.numbers import Report
+from tokenmill.report.wording import ratio
 from tokenmill.tokenizer import Tokenizer
 
 _SHOWN_RULES = 8
@@ -43,6 +46,8 @@ def describe_counts(manifest: Mapping[str, Any], output: str) -> str:
 def describe_learning(tokenizer: Tokenizer, rules: MergeRules) -> str:
     """The lines on what was learned."""
     model = tokenizer.model
+    if model.name == "char":
+        return f"learned  {count_things(rules.alphabet, 'character')}: vocabulary {len(tokenizer):,}\n"
     shown = [f"{left} {right}" for left, right in model.merge_rules[:_SHOWN_RULES]]
     words = (token for token in model.vocab if token not in tokenizer.special_tokens and _is_word(tokenizer, token))
     longest = sorted(words, key=lambda token: (-len(token), token))[:_SHOWN_TOKENS]
@@ -57,7 +62,9 @@ def describe_learning(tokenizer: Tokenizer, rules: MergeRules) -> str:
 
 
 def _is_word(tokenizer: Tokenizer, token: str) -> bool:
-    """Letters alone, a space in front or not."""
+    """Letters alone, a space in front or not; no byte token, whose letter would be one byte."""
+    if token in bytes_of_tokens():
+        return False
     text = tokenizer.model.alphabet.spell(token).decode("utf-8", "replace")
     return text.removeprefix(" ").isalpha()
 
@@ -101,6 +108,17 @@ def describe_packing(manifest: Mapping[str, Any]) -> str:
 def describe_dataset(manifest: Mapping[str, Any], output: str) -> str:
     """After `encode`."""
     return describe_reading(manifest, output) + describe_writing(manifest, output) + describe_use(output)
+
+
+def describe_report(report: Report, output: str) -> str:
+    """The lines on a report of one tokenizer."""
+    numbers, use = report.tokenizers[0].numbers, report.tokenizers[0].vocabulary
+    per_word, per_token = ratio(numbers.tokens_per_word), ratio(numbers.bytes_per_token)
+    return (
+        f"report   {count_things(numbers.documents, 'document')}: {per_token} bytes a token, {per_word} tokens a word; "
+        f"{use.used:,} tokens used, {use.unused:,} never\n"
+        f"         {output}\n"
+    )
 
 
 def describe_use(output: str) -> str:

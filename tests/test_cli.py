@@ -253,6 +253,8 @@ def test_build_makes_everything(trained: Path, tmp_path: Path) -> None:
         assert part in result.stdout
     assert (tmp_path / "out" / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
     assert (tmp_path / "out" / "tokens" / "manifest.json").read_bytes() == (trained / "tokens" / "manifest.json").read_bytes()
+    assert "nothing has changed" in call("build", tmp_path / "c.yaml").stdout
+    os.remove(tmp_path / "out" / "_state.json")
     check_error(call("build", tmp_path / "c.yaml"), 2, "--overwrite")
     assert call("build", tmp_path / "c.yaml", "--overwrite", "--quiet").output == ""
     (tmp_path / "c.yaml").write_text("input: {inputs: [a], lmit: 3}\n")

@@ -68,6 +68,7 @@ def test_defaults_are_those_of_the_command_line() -> None:
             "position_ids": False,
             "shuffle": None,
         },
+        "report": {"enabled": False, "limit": None, "by": None, "by_file": False},
         "output": {"folder": "out"},
         "workers": None,
         "split_mb": 32,
@@ -88,7 +89,7 @@ def test_one_text_stands_for_a_list_of_one() -> None:
         ("folder: out", "folder: out, q: 1", "c.yaml: output.q: no such key; there are folder"),
         ("output: {folder: out}", "", "c.yaml: output: missing, and has no default; add it"),
         ("[a.txt]", "[]", "c.yaml: input.inputs: []: List should have at least 1 item after validation, not 0"),
-        ("byte-bpe", "bpe", "c.yaml: train.model: 'bpe': must be 'char-bpe' or 'byte-bpe'"),
+        ("byte-bpe", "bpe", "c.yaml: train.model: 'bpe': must be 'char-bpe', 'byte-bpe' or 'char'"),
         ("300", "'300'", "c.yaml: train.vocab_size: '300': must be a valid integer"),
         ("300", "0", "c.yaml: train.vocab_size: 0: must be greater than or equal to 1"),
         ("300", "true", "c.yaml: train.vocab_size: True: must be a valid integer"),
@@ -113,13 +114,13 @@ def test_a_fault_is_named_with_its_place_and_what_is_allowed(old: str, new: str,
 
 def test_a_long_value_is_shortened() -> None:
     words = complaint(MINIMAL.replace("byte-bpe", "x" * 1000))
-    assert words == f"c.yaml: train.model: '{'x' * 56}...: must be 'char-bpe' or 'byte-bpe'"
+    assert words == f"c.yaml: train.model: '{'x' * 56}...: must be 'char-bpe', 'byte-bpe' or 'char'"
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "c.yaml: nothing where the keys input, train, encode, output, workers, split_mb, beam belong"),
+        ("", "c.yaml: nothing where the keys input, train, encode, report, output, workers, split_mb, beam belong"),
         ("- a\n", "c.yaml: a list where the keys input,"),
         ("just text", "c.yaml: a str where the keys input,"),
         ("a: \x00", "c.yaml: unacceptable character #x0000: special characters are not allowed; the file must be YAML"),

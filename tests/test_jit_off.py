@@ -23,9 +23,10 @@ from tokenmill.kernels import fingerprint
 texts = ["low low lower lowest", "don't 你好 你好 😀", "", "a" * 100 + " " + "ab" * 40, "naïve\\xa0café  12\\r\\n"] * 2
 found = []
 for pretokenizer in NAMED_PRETOKENIZERS:
-    for model in ("byte-bpe", "char-bpe"):
+    for model in ("byte-bpe", "char-bpe", "wordpiece"):
         for ties in ("smallest", "first-seen"):
-            tokenizer = train(texts, model=model, pretokenizer=pretokenizer, merges=25, ties=ties, special_tokens=("<s>", "lo"))
+            options = {"merges": 25, "ties": ties, "special_tokens": ("<s>", "lo"), "unk_token": "<unk>"}
+            tokenizer = train(texts, model=model, pretokenizer=pretokenizer, **options)
             found.append([tokenizer.sha256, tokenizer.encode_batch(texts).to_pylist()])
 total = np.zeros(2, np.uint64)
 data = np.frombuffer("".join(texts).encode(), np.uint8)

@@ -34,6 +34,7 @@ LAYERS = (
         "reference_words",
         "reference_wordpiece",
         "reference_packing",
+        "reference_report",
         "data",
     ),
     (
@@ -41,6 +42,7 @@ LAYERS = (
         "continuations",
         "word_marks",
         "models",
+        "code_points",
         "wordpiece",
         "normalizers",
         "normalizing",

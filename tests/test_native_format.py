@@ -140,7 +140,10 @@ def test_what_is_no_tokenizer_file(content: bytes, message: str) -> None:
         ({"unk": 3}, "unk: int found where str or NoneType belongs"),
         ({"format": "other"}, "format: 'other' is not 'tokenmill'"),
         ({"version": 2}, "version: 2 is not known here (1); update tokenmill"),
-        ({"model": "lstm"}, "model: model 'lstm' is not known; choose one of byte-bpe, char-bpe"),
+        (
+            {"model": "lstm"},
+            "model: model 'lstm' is not known; choose one of byte-bpe, char-bpe, char, wordpiece, byte-wordpiece",
+        ),
         ({"pretokenizer": "knife"}, f"pretokenizer: unknown pre-tokenizer 'knife'; known are: {', '.join(PRETOKENIZERS)}"),
         (
             {"normalizer": "loud"},

@@ -135,7 +135,7 @@ def test_a_vocabulary_below_the_alphabet_is_refused_before_any_work() -> None:
         ({"merges": None}, "give either a vocabulary size or a number of merges"),
         ({"vocab_size": 9}, "give either a vocabulary size or a number of merges"),
         ({"ties": "last"}, "ties 'last' is not known; choose one of smallest, first-seen"),
-        ({"ids": "none"}, "ids 'none' is not known; choose one of rank, sorted"),
+        ({"ids": "none"}, "ids 'none' is not known; choose one of rank, sorted, codepoint"),
         ({"merges": -1}, "merges -1 is below 0"),
         ({"merges": None, "vocab_size": 0}, "vocabulary size 0 is below 1"),
         ({"min_count": 0}, "min count 0 is below 1"),
@@ -151,7 +151,7 @@ def test_options_that_cannot_be(changes: dict[str, object], message: str) -> Non
 def test_names_that_are_not_known() -> None:
     counts = count_texts(LOW, "none")
     told = message_of(lambda: train_tokenizer(counts, options(model="lstm")), UsageError)
-    assert told == "model 'lstm' is not known; choose one of byte-bpe, char-bpe"
+    assert told == "model 'lstm' is not known; choose one of byte-bpe, char-bpe, char, wordpiece, byte-wordpiece"
     told = message_of(lambda: train_tokenizer(counts, options(pretokenizer="knife")), UsageError)
     assert told == f"unknown pre-tokenizer 'knife'; known are: {', '.join(PRETOKENIZERS)}"
 

@@ -191,7 +191,7 @@ def test_what_a_model_refuses() -> None:
     assert WordPieceModel("wordpiece", alphabet, vocab, (("a", "##b"),)).merge_rules == (("a", "##b"),)
     with pytest.raises(TokenizerFileError, match=re.escape("merge_rules[0]: ('a', '##c') needs the token '##c'")):
         WordPieceModel("wordpiece", alphabet, vocab, (("a", "##c"),))
-    with pytest.raises(TokenizerFileError, match=r"max_word_characters: 0 is no whole number of 1 or more"):
+    with pytest.raises(TokenizerFileError, match=r"max_word_characters: 0 is no whole number from 1 to 2147483647"):
         WordPieceModel("wordpiece", alphabet, vocab, (), max_word_characters=0)
     with pytest.raises(UsageError, match="continuation prefix '' must be Unicode text, one character or more, such as '##'"):
         ContinuationAlphabet(CharacterAlphabet(False), "")

@@ -42,21 +42,21 @@ class ContinuationAlphabet:
         """Whether a token stands inside words: it has the prefix, and something behind it."""
         return len(token) > len(self.prefix) and token.startswith(self.prefix)
 
-    def symbols_of(self, data: np.ndarray, offsets: np.ndarray) -> BaseSymbols:
-        """Base symbols of words as in `ByteAlphabet.symbols_of`; of bytes all 512, of characters those that the words hold.
+    def show_places(self, plain: BaseSymbols) -> BaseSymbols:
+        """Words in symbols of the base alphabet (-1 for none), in the forms that these have at their places.
 
-        Those that words begin with come first, then those that continue them, both by code point.
+        Of bytes there are all 512, of characters those that the words hold: those that words begin with first, then those that
+        continue them, both by code point.
         """
-        plain = self.base.symbols_of(data, offsets)
         inside = np.ones(plain.symbols.size, bool)
         inside[plain.starts[:-1][plain.starts[:-1] < plain.starts[1:]]] = False
-        forms = 2 * plain.symbols.astype(np.int64) + inside
-        used = np.arange(2 * len(plain.visible)) if self.takes_any_bytes else np.unique(forms)
+        forms, known = 2 * plain.symbols.astype(np.int64) + inside, plain.symbols >= 0
+        used = np.arange(2 * len(plain.visible)) if self.takes_any_bytes else np.unique(forms[known])
         used = used[np.argsort(used % 2, kind="stable")]
         number_of = np.zeros(2 * len(plain.visible), np.int32)
         number_of[used] = np.arange(used.size, dtype=np.int32)
         visible = tuple(self.prefix * (form % 2) + plain.visible[form // 2] for form in used.tolist())
-        return BaseSymbols(number_of[forms], plain.starts, visible)
+        return BaseSymbols(np.where(known, number_of[forms], -1).astype(np.int32), plain.starts, visible)
 
     def spell(self, token: str) -> bytes:
         """The bytes a token stands for: `##ow` is `b"ow"`."""

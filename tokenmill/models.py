@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,14 +15,14 @@ from tokenmill.kernels import base_symbols, bpe, bpe_merge
 from tokenmill.kernels.tables import power_of_two
 from tokenmill.word_marks import Alphabet, MarkedAlphabet, WordMarks
 
-MODELS = ("byte-bpe", "char-bpe")
+MODELS = ("byte-bpe", "char-bpe", "char", "wordpiece", "byte-wordpiece")
 MAX_ID = 2**31 - 2
 
 _MARKINGS = {"plain": base_symbols.PLAIN, "later": base_symbols.LATER, "last": base_symbols.LAST}
 
 
 def alphabet_of(model: str, *, marks_spaces: bool, marks: WordMarks | None = None, byte_fallback: bool = False) -> Alphabet:
-    """The alphabet of a model by name; `marks_spaces` and `byte_fallback` matter to character models alone."""
+    """The alphabet of a BPE model by name; `marks_spaces` and `byte_fallback` matter to character models alone."""
     if model not in MODELS:
         raise UsageError(f"model {model!r} is not known; choose one of {', '.join(MODELS)}")
     if model == "byte-bpe" and byte_fallback:
@@ -60,7 +60,7 @@ class Model:
 
     name: str
     alphabet: Alphabet | ContinuationAlphabet
-    vocab: dict[str, int]
+    vocab: Mapping[str, int]
     merge_rules: tuple[tuple[str, str], ...]
     special_tokens: tuple[str, ...] = ()
     unk_token: str | None = None
@@ -93,7 +93,7 @@ class Model:
             raise TokenizerFileError(f"unk: {self.unk_token!r} is not among special_tokens; add it there")
 
     @cached_property
-    def token_of_id(self) -> dict[int, str]:
+    def token_of_id(self) -> Mapping[int, str]:
         """The vocabulary the other way round."""
         return {token_id: token for token, token_id in self.vocab.items()}
 
@@ -127,6 +127,16 @@ class Model:
             last = self.embedding_rows - 1
             raise UsageError(f"id {error.args[0]} is not in the vocabulary (ids 0 to {last})") from None
 
+    @property
+    def word_starts(self) -> frozenset[int]:
+        """The ids of tokens that tell that a word begins with them."""
+        return frozenset()
+
+    @property
+    def word_ends(self) -> frozenset[int]:
+        """The ids of tokens that tell that a word ends with them."""
+        return frozenset()
+
     def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
         return (self.spellings[token_id] for token_id in ids)
 
@@ -144,6 +154,8 @@ class BpeModel(Model):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.name == "char" and self.merge_rules:
+            raise TokenizerFileError(f"merge_rules[0]: a char model has no rules, this is {self.merge_rules[0]}")
         if self.ignore_merges and (not self.takes_any_bytes or self.marks.text):
             raise TokenizerFileError(f"ignore_merges: a {self.name} model cannot do that, only byte-bpe without marks")
         if self.marks.text or self.alphabet.byte_fallback:
@@ -213,18 +225,18 @@ class BpeModel(Model):
             return
         waiting = False
         for place, token_id in enumerate(ids):
-            if waiting or (place and token_id in self._word_starts):
+            if waiting or (place and token_id in self.word_starts):
                 yield between_words
-            waiting = token_id in self._word_ends
+            waiting = token_id in self.word_ends
             yield self.spellings[token_id]
 
     @cached_property
-    def _word_ends(self) -> frozenset[int]:
+    def word_ends(self) -> frozenset[int]:
         """The ids of tokens that end a word, by their suffix."""
         return frozenset(self.vocab[token] for token in self._ordinary() if self.marks.suffix and self.marks.holds(token))
 
     @cached_property
-    def _word_starts(self) -> frozenset[int]:
+    def word_starts(self) -> frozenset[int]:
         """The ids of tokens that begin a word, by the prefix that they lack."""
         return frozenset(self.vocab[token] for token in self._ordinary() if self.marks.prefix and not self.marks.holds(token))
 
@@ -232,7 +244,7 @@ class BpeModel(Model):
         return self.vocab.keys() - set(self.special_tokens)
 
 
-def check_ids(vocab: dict[str, int]) -> None:
+def check_ids(vocab: Mapping[str, int]) -> None:
     """Every id is a whole number from 0 to 2^31 - 2 and stands once."""
     owner: dict[int, str] = {}
     for token, token_id in vocab.items():

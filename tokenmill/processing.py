@@ -103,7 +103,7 @@ def process_texts(
     arrays = [large_strings(one) for one in (texts, pairs) if one is not None]
     if len(arrays) == 2 and len(arrays[0]) != len(arrays[1]):
         raise UsageError(f"{len(arrays[0])} texts and {len(arrays[1])} second texts are no pairs")
-    if padding is not None and padding.token not in tokenizer.vocab:
+    if padding is not None and padding.token not in tokenizer.model.vocab:
         raise UsageError(f"the padding token {padding.token!r} is not in the vocabulary; {name_specials(tokenizer)}")
     traced = [_trace_known(tokenizer, array, unit) for array in arrays]
     tokens = [Tokens(one.ids.values.to_numpy(), one.ids.offsets.to_numpy()) for one, _ in traced]
@@ -112,7 +112,7 @@ def process_texts(
         tokens[0],
         tokens[1] if len(tokens) == 2 else None,
         pieces,
-        tokenizer.vocab,
+        tokenizer.model.vocab,
         truncation=truncation,
         overflow=overflow,
         padding=padding,

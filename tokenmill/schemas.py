@@ -15,6 +15,8 @@ WORD_COUNTS_FORMAT = "tokenmill-word-counts"
 WORD_COUNTS_VERSION = 1
 DATASET_FORMAT = "tokenmill-dataset"
 DATASET_VERSION = 1
+REPORT_FORMAT = "tokenmill-report"
+REPORT_VERSION = 1
 
 #: A batch of documents as the readers give it: a few MiB of text, in corpus order.
 DOCUMENTS = pa.schema([("doc_id", pa.string()), ("text", pa.large_string())])
@@ -38,6 +40,11 @@ TOKEN_MASK = pa.list_(pa.int8())
 #: What options add to packed blocks, a number for each token: 1 for tokens and 0 for padding; the part of the block that a token
 #: belongs to, from 1 on, 0 for padding; the place of a token in its part, 0 for padding.
 BLOCK_COLUMNS = {"attention_mask": pa.int8(), "segment_ids": pa.int32(), "position_ids": pa.int32()}
+
+#: The numbers of a report, all of them sums; `tokenmill/report/sums.py` shows rows.
+REPORT_SUMS = pa.schema(
+    [("tokenizer", pa.int32()), ("sum", pa.string()), ("group", pa.string()), ("key", pa.int64()), ("value", pa.int64())]
+)
 
 #: How many hash partitions the word counts of one split are cut into. Fixed, so that no result depends on the workers.
 COUNT_PARTITIONS = 16

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.alphabets import byte_tokens
+from tokenmill import wordpiece
+from tokenmill.alphabets import CODE_POINTS, byte_tokens
+from tokenmill.code_points import CodePointModel
+from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
 from tokenmill.merge_loop import MergeRules, OnMerges, learn_merges
 from tokenmill.models import BpeModel, alphabet_of, number_tokens
@@ -23,12 +26,13 @@ from tokenmill.tokenizer import Tokenizer
 from tokenmill.training_symbols import TrainingSymbols, symbols_for_training
 from tokenmill.word_counts import binary_buffers, fingerprint_counts, in_corpus_order
 from tokenmill.word_marks import Alphabet, WordMarks
+from tokenmill.wordpiece import WordPieceModel, check_options, wordpiece_alphabet
 
 #: Called now and then while merging: how many rules are made, and the latest of them as (left, right, count), in visible form.
 OnNamedMerges = Callable[[int, list[tuple[str, str, int]]], None]
 
 TIES = ("smallest", "first-seen")
-IDS = ("rank", "sorted")
+IDS = ("rank", "sorted", "codepoint")
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class TrainingOptions:
     """What to train. Exactly one of `vocab_size` (specials, alphabet and products together) and `merges` (rules) is given.
 
     `pretokenizer`, `normalizer`: those that the words were counted with; a name will do where the pre-tokenizer has no options.
-    `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`; `min_count`: pairs that occur less often are not merged;
+    `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`, or `codepoint` with the model `char`, which has no merges and
+    needs neither size; `min_count`: pairs that occur less often are not merged;
     `strict`: too few pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it
     is one of them.
 
@@ -44,6 +49,9 @@ class TrainingOptions:
     so many characters, the most frequent, get a symbol; `byte_fallback`: 256 byte tokens, behind the special ones, spell all
     others. `end_of_word_suffix`: a symbol behind the last of every word; `continuation_prefix`: what symbols inside a word begin
     with.
+
+    Of WordPiece models, `score`: `likelihood` (default) or `frequency`; `continuation_prefix` is `##` unless it is given;
+    `max_word_characters`: longer words become the unk token (default 100, of bytes none), 0 for no limit.
     """
 
     model: str
@@ -62,10 +70,14 @@ class TrainingOptions:
     end_of_word_suffix: str | None = None
     continuation_prefix: str | None = None
     byte_fallback: bool = False
+    score: str | None = None
+    max_word_characters: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.vocab_size is None) == (self.merges is None):
+        if (self.vocab_size is None) == (self.merges is None) and (self.model != "char" or self.merges is not None):
             raise UsageError("give either a vocabulary size or a number of merges")
+        if self.model == "char" and self.merges:
+            raise UsageError(f"merges {self.merges}: a char model has none; leave it out, or choose char-bpe")
         for name, value, choices in (("ties", self.ties, TIES), ("ids", self.ids, IDS)):
             if value not in choices:
                 raise UsageError(f"{name} {value!r} is not known; choose one of {', '.join(choices)}")
@@ -79,6 +91,7 @@ class TrainingOptions:
             if number is not None and number < least:
                 raise UsageError(f"{name} {number} is below {least}")
         self._check_alphabet_options()
+        self._check_code_points()
         least = self.least_alphabet
         if least and self.vocab_size is not None and self.vocab_size < least + len(self.specials):
             raise VocabularySizeError(_describe_least(self.vocab_size, least, len(self.specials)))
@@ -93,14 +106,35 @@ class TrainingOptions:
             if mark == "":
                 raise UsageError(f"the {name} is empty; leave it out, or give one such as '</w>' or '##'")
         for name, given in (("limit of the alphabet", self.limit_alphabet), ("continuation prefix", self.continuation_prefix)):
-            if given is not None and self.model == "byte-bpe":
-                raise UsageError(f"a {name} is for models of characters, not for byte-bpe; leave it out")
+            if given is not None and (self.model == "byte-bpe" or (self.model == "byte-wordpiece" and "limit" in name)):
+                raise UsageError(f"a {name} is for models of characters, not for {self.model}; leave it out")
+        check_options(self.model, self.score, self.max_word_characters)
+        if self.is_wordpiece and (self.byte_fallback or self.end_of_word_suffix):
+            name = "byte fallback" if self.byte_fallback else "an end-of-word suffix"
+            raise UsageError(f"{name} is for BPE, not for {self.model}; leave it out")
         self.alphabet(marks_spaces=False)  # which options go together is the alphabet's matter
 
-    def alphabet(self, *, marks_spaces: bool) -> Alphabet:
+    def _check_code_points(self) -> None:
+        """Code points as ids leave nothing to choose but special tokens."""
+        if self.ids != "codepoint":
+            return
+        if self.model != "char":
+            raise UsageError(f"ids codepoint: a token of a {self.model} model is more than a character; choose the model char")
+        for name in ("vocab_size", "unk_token", *BPE_OPTION_NAMES):
+            if getattr(self, name):
+                raise UsageError(f"{name.replace('_', ' ')} makes no sense with code points as ids: every character has one")
+
+    def alphabet(self, *, marks_spaces: bool) -> Alphabet | ContinuationAlphabet:
         """The alphabet that these options ask for."""
+        if self.is_wordpiece:
+            return wordpiece_alphabet(self.model, marks_spaces=marks_spaces, prefix=self.continuation_prefix)
         marks = WordMarks(self.end_of_word_suffix or "", self.continuation_prefix or "")
         return alphabet_of(self.model, marks_spaces=marks_spaces, marks=marks, byte_fallback=self.byte_fallback)
+
+    @property
+    def is_wordpiece(self) -> bool:
+        """Whether the model is WordPiece, of characters or of bytes."""
+        return self.model in wordpiece.MODELS
 
     @property
     def byte_tokens(self) -> tuple[str, ...]:
@@ -110,7 +144,7 @@ class TrainingOptions:
     @property
     def least_alphabet(self) -> int:
         """How many symbols there are whatever the corpus holds: bytes, byte tokens, the suffix."""
-        bytes_ = 256 if self.model == "byte-bpe" or self.byte_fallback else 0
+        bytes_ = 512 if self.model == "byte-wordpiece" else 256 if self.model == "byte-bpe" or self.byte_fallback else 0
         return bytes_ + (self.end_of_word_suffix is not None)
 
     @property
@@ -146,13 +180,14 @@ def train_tokenizer(
         lengths=base.lengths,
         most_length=options.max_token_length,
         on_merges=None if on_merges is None else _name_merges(base.visible, alphabet, on_merges),
+        score=options.score or "likelihood" if options.is_wordpiece else "frequency",
     )
     if options.strict and rules.exhausted:
         raise VocabularySizeError(_describe_shortage(rules, options))
     return _build_tokenizer(counts, rules, base.visible, options, pretokenizer), rules
 
 
-def token_strings(rules: MergeRules, visible: Sequence[str], alphabet: Alphabet) -> list[str]:
+def token_strings(rules: MergeRules, visible: Sequence[str], alphabet: Alphabet | ContinuationAlphabet) -> list[str]:
     """The visible form of every token of a training run by its number: the base symbols, then the products."""
     tokens = list(visible)
     for left, right in zip(*rules.pairs.T.tolist(), strict=True):
@@ -162,12 +197,12 @@ def token_strings(rules: MergeRules, visible: Sequence[str], alphabet: Alphabet)
 
 def _count_merges(base: TrainingSymbols, options: TrainingOptions) -> int:
     """How many rules are asked for."""
-    if options.merges is not None:
-        return options.merges
+    if options.merges is not None or options.model == "char":
+        return options.merges or 0
     return (options.vocab_size or 0) - len(options.specials) - len(options.byte_tokens) - len(base.visible)
 
 
-def _name_merges(visible: Sequence[str], alphabet: Alphabet, on_merges: OnNamedMerges) -> OnMerges:
+def _name_merges(visible: Sequence[str], alphabet: Alphabet | ContinuationAlphabet, on_merges: OnNamedMerges) -> OnMerges:
     """Translate the kernel's numbers for those who watch."""
     names = list(visible)
 
@@ -204,7 +239,7 @@ def _describe_least(size: int, alphabet: int, specials: int) -> str:
     )
 
 
-def _forbid_tokens(alphabet: Alphabet, visible: Sequence[str], tokens: Sequence[str]) -> list[list[int]]:
+def _forbid_tokens(alphabet: Alphabet | ContinuationAlphabet, visible: Sequence[str], tokens: Sequence[str]) -> list[list[int]]:
     """Tokens that are there already and that text could spell, as symbol numbers: no rule may make them."""
     number_of = {symbol: number for number, symbol in enumerate(visible)}
     spelled = (alphabet.base_symbols(token) for token in tokens)
@@ -224,16 +259,23 @@ def _describe_shortage(rules: MergeRules, options: TrainingOptions) -> str:
 def _build_tokenizer(
     counts: pa.Table, rules: MergeRules, visible: Sequence[str], options: TrainingOptions, pretokenizer: PreTokenizer
 ) -> Tokenizer:
+    training = _describe_training(counts, options)
+    if options.ids == "codepoint":
+        by_code_point = CodePointModel.of({token: CODE_POINTS + place for place, token in enumerate(options.specials)})
+        return Tokenizer(by_code_point, pretokenizer=pretokenizer, normalizer=options.normalizer, training=training)
     alphabet = options.alphabet(marks_spaces=pretokenizer.marks_spaces)
     tokens = token_strings(rules, visible, alphabet)
     symbols, products = [*options.byte_tokens, *visible], tokens[len(visible) :]
     vocab = number_tokens(options.specials, symbols, products, ids=options.ids)
     lefts, rights = ([tokens[token] for token in column] for column in rules.pairs.T.tolist())
     pairs = tuple(zip(lefts, rights, strict=True))
-    model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
-    return Tokenizer(
-        model, pretokenizer=pretokenizer, normalizer=options.normalizer, training=_describe_training(counts, options)
-    )
+    model: BpeModel | WordPieceModel
+    if isinstance(alphabet, ContinuationAlphabet):
+        limit = wordpiece.limit_of(options.model, options.max_word_characters)
+        model = WordPieceModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token, limit)
+    else:
+        model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
+    return Tokenizer(model, pretokenizer=pretokenizer, normalizer=options.normalizer, training=training)
 
 
 def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, object]:
@@ -248,4 +290,5 @@ def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, 
         "ids": options.ids,
         "min_count": options.min_count,
         **chosen,
+        **({"score": options.score or "likelihood"} if options.is_wordpiece else {}),
     }

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tokenmill.alphabets import BaseSymbols
+from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import UsageError
 from tokenmill.merge_loop import WordSymbols
 from tokenmill.word_marks import PLAIN, Alphabet, MarkedAlphabet, WordMarks
@@ -26,14 +27,19 @@ class TrainingSymbols:
 
 
 def symbols_for_training(
-    alphabet: Alphabet, data: np.ndarray, offsets: np.ndarray, counts: np.ndarray, *, limit_alphabet: int | None = None
+    alphabet: Alphabet | ContinuationAlphabet,
+    data: np.ndarray,
+    offsets: np.ndarray,
+    counts: np.ndarray,
+    *,
+    limit_alphabet: int | None = None,
 ) -> TrainingSymbols:
     """Words `data[offsets[w]:offsets[w + 1]]` (uint8[n], int64[w + 1]), each `counts[w]` (int64) times, as symbols.
 
     `limit_alphabet`: so many characters, the most frequent, are the alphabet; of equally frequent ones the smallest code points.
     Raises `UsageError` for a mark that is a character of the corpus.
     """
-    plain = alphabet.base if isinstance(alphabet, MarkedAlphabet) else alphabet
+    plain = alphabet.base if isinstance(alphabet, MarkedAlphabet | ContinuationAlphabet) else alphabet
     base = plain.symbols_of(data, offsets)
     if limit_alphabet is not None:
         base = keep_most_frequent(base, counts, limit_alphabet)
@@ -47,6 +53,10 @@ def symbols_for_training(
         else:
             base = put_marks_on(base, alphabet.marks)
             lengths = np.ones(len(base.visible), np.int32)
+    if isinstance(alphabet, ContinuationAlphabet):
+        breaks = find_false_marks(base, WordMarks(prefix=alphabet.prefix))
+        base = alphabet.show_places(base)
+        lengths = np.ones(len(base.visible), np.int32)
     return TrainingSymbols(cut_words(base, counts, breaks), base.visible, lengths)
 
 

@@ -10,7 +10,7 @@ prefix, training never merges across the first character of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -149,7 +149,7 @@ class MarkedAlphabet:
         second = self.base.lookup_tables(marked)
         return np.concatenate([tables[0], second[0]]), np.concatenate([tables[1], second[1]])
 
-    def ending(self, vocab: dict[str, int]) -> int | None:
+    def ending(self, vocab: Mapping[str, int]) -> int | None:
         """The id of the symbol behind the last of every word, None where there is none."""
         return vocab[self.marks.suffix] if self.marks.has_ending else None
 

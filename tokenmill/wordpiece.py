@@ -12,16 +12,25 @@ from functools import cached_property
 
 import numpy as np
 
-from tokenmill.continuations import ContinuationAlphabet
-from tokenmill.errors import TokenizerFileError
+from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet
+from tokenmill.continuations import PREFIX, ContinuationAlphabet
+from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import wordpiece as kernel
 from tokenmill.kernels.bpe_merge import EMPTY
 from tokenmill.kernels.tables import power_of_two
 from tokenmill.models import Model, TokenWords
 
+MODELS = ("wordpiece", "byte-wordpiece")
+SCORES = ("likelihood", "frequency")
 #: BERT's own limit.
 MOST_CHARACTERS = 100
-_NO_LIMIT = (1 << 63) - 1
+_NO_LIMIT, _MOST_LIMIT = (1 << 63) - 1, (1 << 31) - 1
+
+
+def wordpiece_alphabet(model: str, *, marks_spaces: bool, prefix: str | None = None) -> ContinuationAlphabet:
+    """The alphabet of a WordPiece model by name. Raises `UsageError` for a prefix that is empty."""
+    base = ByteAlphabet() if model == "byte-wordpiece" else CharacterAlphabet(marks_spaces)
+    return ContinuationAlphabet(base, PREFIX if prefix is None else prefix)
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,7 @@ class WordPieceModel(Model):
     word.
     """
 
+    alphabet: ContinuationAlphabet
     max_word_characters: int | None = MOST_CHARACTERS
 
     def __post_init__(self) -> None:
@@ -41,12 +51,7 @@ class WordPieceModel(Model):
     @property
     def continuation_prefix(self) -> str:
         """What tokens that continue a word begin with."""
-        return self._continuations.prefix
-
-    @property
-    def _continuations(self) -> ContinuationAlphabet:
-        assert isinstance(self.alphabet, ContinuationAlphabet)
-        return self.alphabet
+        return self.alphabet.prefix
 
     @cached_property
     def tables(self) -> kernel.WordPieceTables:
@@ -85,13 +90,18 @@ class WordPieceModel(Model):
 
         So a word that begins with the prefix can be a continuation token. (No pre-tokenizer of BERT gives such a word.)
         """
-        return {self._continuations.base.spell(token): token_id for token, token_id in self._ordinary.items()}
+        return {self.alphabet.base.spell(token): token_id for token, token_id in self._ordinary.items()}
 
     @cached_property
     def _later(self) -> dict[bytes, int]:
         """Continuation tokens, by the bytes that they stand for."""
         tokens = self._ordinary.items()
-        return {self.spellings[token_id]: token_id for token, token_id in tokens if self._continuations.continues(token)}
+        return {self.spellings[token_id]: token_id for token, token_id in tokens if self.alphabet.continues(token)}
+
+    @cached_property
+    def word_starts(self) -> frozenset[int]:
+        """The ids of all tokens but those that continue a word."""
+        return frozenset(self.vocab.values()) - frozenset(self._later.values())
 
     def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
         """Between words stands what was dropped there."""
@@ -108,8 +118,36 @@ def check_limit(most_characters: int | None, *, of_bytes: bool) -> None:
         return
     if of_bytes:
         raise TokenizerFileError(f"max_word_characters: {most_characters}, but a byte-wordpiece model takes words of any length")
-    if not isinstance(most_characters, int) or isinstance(most_characters, bool) or not 1 <= most_characters < 1 << 31:
-        raise TokenizerFileError(f"max_word_characters: {most_characters!r} is no whole number of 1 or more")
+    if not isinstance(most_characters, int) or isinstance(most_characters, bool) or not 1 <= most_characters <= _MOST_LIMIT:
+        raise TokenizerFileError(f"max_word_characters: {most_characters!r} is no whole number from 1 to {_MOST_LIMIT}")
+
+
+# --- options of training --------------------------------------------------------------------------------------------------------
+
+
+def check_options(model: str, score: str | None, most_characters: int | None) -> None:
+    """Options of training that are for WordPiece alone. Raises `UsageError` for another model, and for values that are wrong."""
+    if model not in MODELS:
+        for name, value in (("score", score), ("max word characters", most_characters)):
+            if value is not None:
+                raise UsageError(f"{name} {value!r} is for wordpiece, not for {model}; leave it out")
+        return
+    if score is not None and score not in SCORES:
+        raise UsageError(f"score {score!r} is not known; choose one of {', '.join(SCORES)}")
+    if most_characters is not None and not 0 <= most_characters <= _MOST_LIMIT:
+        raise UsageError(f"max word characters {most_characters} is not from 0 (no limit) to {_MOST_LIMIT}")
+    if most_characters and model == "byte-wordpiece":
+        raise UsageError(f"max word characters {most_characters} is for wordpiece; byte-wordpiece takes words of any length")
+
+
+def limit_of(model: str, most_characters: int | None) -> int | None:
+    """`max_word_characters` of a model, out of the option: None is the default, 0 no limit."""
+    if most_characters is None:
+        return None if model == "byte-wordpiece" else MOST_CHARACTERS
+    return most_characters or None
+
+
+# --- trees of tokens ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

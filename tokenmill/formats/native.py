@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tokenmill import schemas
+from tokenmill import schemas, wordpiece
+from tokenmill.code_points import CodePointModel
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.json_text import parse_object, to_json
 from tokenmill.models import BpeModel, Model, alphabet_of
@@ -19,12 +20,13 @@ from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.templates import Template
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.word_marks import WordMarks
-from tokenmill.wordpiece import WordPieceModel
+from tokenmill.wordpiece import WordPieceModel, wordpiece_alphabet
 
 _KEYS = {
     "format": str,
     "version": int,
     "model": str,
+    "ids": str,
     "normalizer": (str, dict, list),
     "postprocessor": dict,
     "pretokenizer": (str, dict),
@@ -38,6 +40,7 @@ _KEYS = {
     "end_of_word_suffix": str,
     "suffix_attached": bool,
     "continuation_prefix": str,
+    "max_word_characters": (int, type(None)),
     "merge_rules": list,
     "vocab": dict,
 }
@@ -66,6 +69,8 @@ def _describe_encoding(model: BpeModel | WordPieceModel) -> dict[str, Any]:
     """What encoding goes by beside vocabulary and rules; of BPE only what is not the usual."""
     if isinstance(model, WordPieceModel):
         return {"continuation_prefix": model.continuation_prefix, "max_word_characters": model.max_word_characters}
+    if isinstance(model, CodePointModel):
+        return {"ids": "codepoint"}
     told = {
         "ignore_merges": model.ignore_merges,
         "fuse_unk": model.fuse_unk,
@@ -102,8 +107,9 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
 def _write(head: dict[str, Any], model: Model) -> bytes:
     lines = [f"  {to_json(key)}: {to_json(value)}," for key, value in head.items()]
     rules = _block("[", (to_json(list(rule)) for rule in model.merge_rules), "]")
+    held = model.vocab.specials if isinstance(model, CodePointModel) else model.vocab
     vocab = _block(
-        "{", (f"{to_json(token)}: {token_id}" for token, token_id in sorted(model.vocab.items(), key=lambda item: item[1])), "}"
+        "{", (f"{to_json(token)}: {token_id}" for token, token_id in sorted(held.items(), key=lambda item: item[1])), "}"
     )
     return "\n".join(["{", *lines, f'  "merge_rules": {rules},', f'  "vocab": {vocab}', "}", ""]).encode("utf-8")
 
@@ -117,22 +123,33 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     """As `loads`, from the object that the file holds."""
     _check_keys(document)
     pretokenizer = _named(PreTokenizer.of, document, "pretokenizer", "wordpunct")
-    rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
-    specials = tuple(
-        _check_string(f"special_tokens[{place}]", token) for place, token in enumerate(document.get("special_tokens", []))
-    )
-    name = document.get("model", "char-bpe")
+    _check_unicode(document, pretokenizer)
+    read_model = _read_wordpiece if document.get("model") in wordpiece.MODELS else _read_bpe
+    model = _read_code_points(document) if "ids" in document else read_model(document, marks_spaces=pretokenizer.marks_spaces)
+    normalizer = _named(Normalizer.of, document, "normalizer", "identity")
+    template = _named(Template.of, document, "postprocessor", None)
+    parts = {"pretokenizer": pretokenizer, "normalizer": normalizer, "template": template}
     try:
-        alphabet = alphabet_of(
-            name,
-            marks_spaces=pretokenizer.marks_spaces,
-            marks=_read_marks(document),
-            byte_fallback=document.get("byte_fallback", False),
-        )
+        return Tokenizer(model, **parts, training=document.get("training", {}))
+    except UsageError as error:
+        raise TokenizerFileError(f"postprocessor: {error}") from None
+
+
+def _read_specials(document: dict[str, Any]) -> tuple[str, ...]:
+    tokens = enumerate(document.get("special_tokens", []))
+    return tuple(_check_string(f"special_tokens[{place}]", token) for place, token in tokens)
+
+
+def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
+    rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
+    _refuse_keys(document, ("max_word_characters",))
+    name, fallback = document.get("model", "char-bpe"), document.get("byte_fallback", False)
+    specials = _read_specials(document)
+    try:
+        alphabet = alphabet_of(name, marks_spaces=marks_spaces, marks=_read_marks(document), byte_fallback=fallback)
     except UsageError as error:
         raise TokenizerFileError(f"model: {error}") from None
-    _check_unicode(document, pretokenizer)
-    model = BpeModel(
+    return BpeModel(
         name,
         alphabet,
         document["vocab"],
@@ -142,13 +159,38 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
         ignore_merges=document.get("ignore_merges", False),
         fuse_unk=document.get("fuse_unk", False),
     )
-    normalizer = _named(Normalizer.of, document, "normalizer", "identity")
-    template = _named(Template.of, document, "postprocessor", None)
-    parts = {"pretokenizer": pretokenizer, "normalizer": normalizer, "template": template}
+
+
+def _read_wordpiece(document: dict[str, Any], *, marks_spaces: bool) -> WordPieceModel:
+    _refuse_keys(document, ("ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "suffix_attached"))
+    rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
+    name, prefix = document["model"], document.get("continuation_prefix")
     try:
-        return Tokenizer(model, **parts, training=document.get("training", {}))
+        alphabet = wordpiece_alphabet(name, marks_spaces=marks_spaces, prefix=prefix)
     except UsageError as error:
-        raise TokenizerFileError(f"postprocessor: {error}") from None
+        raise TokenizerFileError(f"continuation_prefix: {error}") from None
+    limit = document.get("max_word_characters", wordpiece.limit_of(name, None))
+    return WordPieceModel(name, alphabet, document["vocab"], rules, _read_specials(document), document.get("unk"), limit)
+
+
+def _refuse_keys(document: dict[str, Any], keys: tuple[str, ...]) -> None:
+    """Keys of other models would change nothing, in silence."""
+    for key in keys:
+        if key in document:
+            raise TokenizerFileError(f"{key}: a {document.get('model', 'char-bpe')} model has none; leave it out")
+
+
+def _read_code_points(document: dict[str, Any]) -> CodePointModel:
+    """A model without a written vocabulary: `vocab` holds the special tokens, and nothing else says how to encode."""
+    specials = _read_specials(document)
+    if document["ids"] != "codepoint" or document.get("model") != "char":
+        raise TokenizerFileError(f"ids: {to_json(document['ids'])[:80]} is not known; it can be codepoint in a char model")
+    for key in ("merge_rules", "unk", "ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "continuation_prefix"):
+        if document.get(key):
+            raise TokenizerFileError(f"{key}: there is none where code points are ids")
+    if sorted(document["vocab"]) != sorted(specials):
+        raise TokenizerFileError("vocab: where code points are ids it holds the special tokens alone")
+    return CodePointModel.of({token: document["vocab"][token] for token in specials})
 
 
 def _read_marks(document: dict[str, Any]) -> WordMarks:

@@ -26,6 +26,7 @@ from tokenmill.kernels.merge import (
     clear_mates,
     has_room,
     is_forbidden,
+    is_too_long,
     open_slices,
     place_new_pairs,
     replace_pair,
@@ -83,7 +84,7 @@ def merge_best_scored(state, scoring, limit):
         if not has_room(pairs, counters, pair):
             return NEEDS_ROOM, made
         left, right, count = pairs[pair, KEY] >> 32, pairs[pair, KEY] & LOW_32, pairs[pair, COUNT]
-        if is_forbidden(cells, state.forbidden, pair):
+        if is_forbidden(cells, state.forbidden, pair) or is_too_long(pairs, state.lengths, counters, pair):
             pairs[pair, COUNT] = 0  # it is never offered again
             score_pair(state, scoring, pair)
             continue
@@ -102,6 +103,7 @@ def merge_best_scored(state, scoring, limit):
         for symbol in (left, right, counters[TOKENS]):
             score_pairs_of(state, scoring, symbol)
         clear_mates(pairs, state.mates, counters, first_new)
+        state.lengths[counters[TOKENS]] = state.lengths[left] + state.lengths[right]
         counters[TOKENS] += 1
     return PAUSED, made
 

@@ -1,0 +1,185 @@
+"""`tokenmill report`: texts measured under tokenizers by a Beam job, and shown."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import posixpath
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pyarrow as pa
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from pipeline import accounting, driver
+from pipeline.jobs import report_graph
+from pipeline.planning import Corpus, Execution, Plan, check_unchanged, choose_workers, fork_workers, plan_corpus
+from pipeline.runners import parse_options, run_pipeline
+from tokenmill import kernels
+from tokenmill.errors import OutputExistsError, UsageError
+from tokenmill.report import as_html, as_json, as_text
+from tokenmill.report.measure import MOST_CHANGES, Change, Measurement
+from tokenmill.report.numbers import SHOWN_TOKENS, Report, make_report
+from tokenmill.schemas import REPORT_SUMS
+from tokenmill.tokenizer import Tokenizer
+from transforms.encode import keep_tokenizer
+from transforms.journal import Journal, delete_tree, is_local, write_file_atomically
+from transforms.report import ReportOptions
+
+Records = Mapping[int, Mapping[str, Any]]
+
+RENDER = {"text": as_text.render, "json": as_json.render, "html": as_html.render}
+
+
+@dataclass(frozen=True)
+class ReportPlan:
+    """What to read, and what the groups are: `column` (which `corpus.read.id_column` names), `file` or none."""
+
+    plan: Plan
+    by: Literal["column", "file"] | None
+
+    @property
+    def group(self) -> str | None:
+        """What people call the groups by."""
+        return self.plan.corpus.read.id_column if self.by == "column" else self.by
+
+
+def plan_report(
+    corpus: Corpus, run: Execution, *, by_column: str | None = None, by_file: bool = False, plan: Plan | None = None
+) -> ReportPlan:
+    """Find and cut the files of a report. `plan`: that of the corpus, if made.
+
+    Raises `UsageError` where a column is asked for of files that have none, and the errors of `plan_corpus`.
+    """
+    parse_options(run.beam_args, workers=run.workers or 1)
+    if by_column is None:
+        return ReportPlan(plan or plan_corpus(corpus, run), "file" if by_file else None)
+    if by_file or corpus.read.id_column is not None:
+        raise UsageError(f"--by {by_column} takes the place of --{'by-file' if by_file else 'id-column'}; give one of them")
+    plan = plan_corpus(replace(corpus, read=replace(corpus.read, id_column=by_column)), run)
+    if plain := [file for file in plan.files if file.format == "text"]:
+        raise UsageError(f"{plain[0].path}: a text file has no column {by_column!r}; give --by-file, or JSON lines or Parquet")
+    return ReportPlan(plan, "column")
+
+
+def carry_out(
+    planned: ReportPlan, tokenizer_paths: Sequence[str], run: Execution, *, shown: int = SHOWN_TOKENS, output: str | None = None
+) -> Report:
+    """Measure a corpus under the tokenizers. What the job writes meanwhile goes beside the file `output`, which is not written
+    here, or to a temporary folder of this machine.
+    """
+    plan = planned.plan
+    tokenizers = dict(zip(name_paths(tokenizer_paths), map(driver.load_tokenizer, tokenizer_paths), strict=True))
+    measurement = Measurement(list(tokenizers.values()))
+    fork_workers(plan, run, lambda: measurement.add([" "]))
+    with _hold_working_folder(output, run) as folder:
+        options = ReportOptions(
+            plan.corpus.read,
+            tuple(f"{folder}/tokenizer-{number}.json" for number in range(len(tokenizers))),
+            planned.by,
+            journal_folder=f"{folder}/journal",
+            sums_path=f"{folder}/sums.arrow",
+        )
+        records = _run_job(tokenizers, options, plan, run)
+        sums = _read_sums(options.sums_path) if plan.splits else REPORT_SUMS.empty_table()
+    rejected = _close_books(plan, records)
+    changes = [_first_changes(records, number) for number in range(len(tokenizers))]
+    return make_report(tokenizers, sums, changes=changes, by=planned.group, rejected=rejected, shown=shown)
+
+
+def write_report(report: Report, output_format: str, output: str | None) -> None:
+    """Write a report to a file, whole or not at all, or to standard output."""
+    content = RENDER[output_format](report).encode("utf-8", "replace")
+    if output is None:
+        sys.stdout.buffer.write(content)
+    else:
+        write_file_atomically(output, content)
+
+
+def check_report_output(path: str, *, overwrite: bool) -> None:
+    """The name of a file that may be written, found out before any work."""
+    if not path or (is_local(path) and os.path.isdir(path)):
+        raise UsageError(f"--output {path!r} must be the name of a file, such as report.html")
+    try:
+        exists = FileSystems.exists(path)
+    except ValueError as error:
+        raise UsageError(f"--output {path!r}: {error}") from None
+    if exists and not overwrite:
+        raise OutputExistsError(f"{path} exists; choose another name, or give --overwrite")
+
+
+def name_paths(paths: Sequence[str]) -> list[str]:
+    """Names for tokenizers: their paths' last parts, as many as tell them apart.
+
+    >>> name_paths(["a/tokenizer.json", "b/tokenizer.json", "gpt2.tiktoken"])
+    ['a/tokenizer.json', 'b/tokenizer.json', 'gpt2.tiktoken']
+    """
+    parts = [posixpath.normpath(path.replace(os.sep, "/")).split("/") for path in paths]
+    names = []
+    for own in parts:
+        size = next((size for size in range(1, len(own)) if sum(other[-size:] == own[-size:] for other in parts) == 1), len(own))
+        names.append("/".join(own[-size:]))
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise UsageError(f"{name} is given twice; compare different tokenizers")
+    return names
+
+
+@contextlib.contextmanager
+def _hold_working_folder(output: str | None, run: Execution) -> Iterator[str]:
+    """A folder that goes afterwards: beside the output, where workers elsewhere reach it too, or one of this machine."""
+    if output is None:
+        if any(argument.startswith("--runner") for argument in run.beam_args):
+            raise UsageError("workers elsewhere need a folder that this machine reads too; give --output FILE in one")
+        with tempfile.TemporaryDirectory(prefix="tokenmill-report-") as folder:
+            yield folder
+        return
+    parent, name = os.path.split(output)
+    folder = os.path.join(parent, f".{name}.working-{uuid.uuid4().hex[:8]}")
+    try:
+        yield folder
+    finally:
+        delete_tree(folder)
+
+
+def _run_job(tokenizers: Mapping[str, Tokenizer], options: ReportOptions, plan: Plan, run: Execution) -> Records:
+    """Run the graph under the eyes of the reporter; returns the journal's records."""
+    journal = Journal(options.journal_folder)
+    with contextlib.ExitStack() as kept, run.reporter.stage("report", len(plan.splits)) as stage:
+        for path, tokenizer in zip(options.tokenizer_paths, tokenizers.values(), strict=True):
+            kept.enter_context(keep_tokenizer(path, tokenizer))
+            write_file_atomically(path, tokenizer.to_bytes())
+        if not kernels.are_compiled():
+            stage.message("compiling kernels: the first run after an installation takes about half a minute longer")
+        if plan.splits:
+            ticker, workers = driver.Ticker(journal, stage), choose_workers(plan, run)
+            graph = report_graph(plan.splits, options)
+            run_pipeline(graph, workers=workers, beam_args=run.beam_args, on_tick=ticker.tick, ready=run.ready)
+            ticker.show()
+        return journal.records()
+
+
+def _close_books(plan: Plan, records: Records) -> int:
+    """How many records were rejected, of a run that read all that it should."""
+    check_unchanged(plan)
+    accounting.check_failures(records)
+    totals = accounting.total_files(accounting.add_up_files(plan.files, records, len(plan.splits)))
+    accounting.check_rejects(totals, plan.corpus.max_rejects, "`tokenmill encode` keeps a file that")
+    return totals["rejected"]
+
+
+def _first_changes(records: Records, number: int) -> list[Change]:
+    """Those of one tokenizer, in corpus order."""
+    found = (Change(**change) for _, record in sorted(records.items()) for change in record["changes"][number])
+    return list(itertools.islice(found, MOST_CHANGES))
+
+
+def _read_sums(path: str) -> pa.Table:
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        return pa.ipc.open_file(pa.BufferReader(file.read())).read_all()

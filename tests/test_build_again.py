@@ -1,0 +1,220 @@
+"""Building again: only what is new is done, the result is that of a build from nothing, and what cannot be kept is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import state
+from pipeline.build import build_dataset, describe_build
+from pipeline.config import BuildConfig, parse_config
+from pipeline.progress import reporter
+from tests.corpora import hash_folder, make_texts, write_jsonl
+from tokenmill import errors
+from transforms import count, encode
+
+ROOT = Path(__file__).resolve().parents[1]
+QUIET = reporter(quiet=True)
+#: A file that was written to a moment ago is not trusted by its times.
+TICK = 0.06
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Six files, each of two splits or so."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for number in range(6):
+        write_jsonl(folder / f"p{number}.jsonl", make_texts(60, seed=number))
+    time.sleep(TICK)
+    return folder
+
+
+def configure(corpus: Path, output: Path, **changes: Any) -> BuildConfig:
+    config = {
+        "input": {"inputs": [str(corpus)], **changes.pop("input", {})},
+        "train": {"model": "byte-bpe", "pretokenizer": "gpt2", "vocab_size": 400, **changes.pop("train", {})},
+        "output": {"folder": str(output)},
+        "split_mb": 0.005,
+        "workers": 1,
+        **changes,
+    }
+    return parse_config(json.dumps(config))
+
+
+def build(config: BuildConfig, **how: bool) -> str:
+    return build_dataset(config, QUIET, (), **how)
+
+
+def results(output: Path) -> dict[str, str]:
+    """What is published, without what the build remembers for itself."""
+    return {name: sha256 for name, sha256 in hash_folder(output).items() if name != state.STATE}
+
+
+@contextmanager
+def files_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, set[str]]]:
+    """The names of the files that are read meanwhile, by each job."""
+    names: dict[str, set[str]] = {"count": set(), "encode": set()}
+    with monkeypatch.context() as patched:
+        for name, module in (("count", count), ("encode", encode)):
+            patched.setattr(module, "read_split", spy(module.read_split, names[name]))
+        yield names
+
+
+def spy(read: Any, names: set[str]) -> Any:
+    def read_split(split: Any, options: Any) -> Any:
+        names.update(part.file.name for part in split.ranges)
+        return read(split, options)
+
+    return read_split
+
+
+def test_a_build_with_nothing_new_writes_nothing(corpus: Path, tmp_path: Path) -> None:
+    config = configure(corpus, tmp_path / "out")
+    build(config)
+    before = {path: path.stat() for path in sorted(tmp_path.rglob("*"))}
+    assert state.is_current(config)
+    assert build(config).startswith("nothing has changed since the last build: 360 documents, ")
+    after = {path: path.stat() for path in sorted(tmp_path.rglob("*"))}
+    written = [path for path in after if path not in before or after[path].st_mtime_ns != before[path].st_mtime_ns]
+    assert set(written) <= {tmp_path / "out"} and before.keys() == after.keys(), "of the folder itself, a lock came and went"
+
+
+def test_the_command_says_so_at_once_and_without_beam(corpus: Path, tmp_path: Path) -> None:
+    build(configure(corpus, tmp_path / "out"))
+    (tmp_path / "build.yaml").write_text(configure(corpus, tmp_path / "out").model_dump_json())
+    before = {path: path.stat().st_mtime_ns for path in sorted((tmp_path / "out").rglob("*"))}
+    code = "import sys; from pipeline.cli import main\ntry: main(['build', sys.argv[1], *sys.argv[2:]])\n"
+    code += "finally: print('apache_beam' in sys.modules)"
+    words = [sys.executable, "-c", code, str(tmp_path / "build.yaml")]
+    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("nothing has changed since the last build: 360 documents") and said.stdout.endswith("False\n")
+    logged = subprocess.run([*words, "--log-format", "json"], cwd=ROOT, capture_output=True, text=True, check=True)
+    result = json.loads(logged.stderr)
+    assert (result["event"], result["changed"], result["documents"]) == ("result", False, 360)
+    assert before == {path: path.stat().st_mtime_ns for path in sorted((tmp_path / "out").rglob("*"))}
+
+
+def test_only_new_and_changed_files_are_read(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = configure(corpus, tmp_path / "out")
+    build(config)
+    tokenizer = (tmp_path / "out" / "tokenizer.json").read_bytes()
+    write_jsonl(corpus / "p3a.jsonl", make_texts(60, seed=30))
+    write_jsonl(corpus / "p1.jsonl", make_texts(60, seed=10))
+    os.remove(corpus / "p5.jsonl")
+    explained = describe_build(config, QUIET, ())
+    for line in ("6, 4 of them as in the last build", "1 file new: ", "1 file changed: ", "1 file gone: "):
+        assert line in explained
+    with files_read(monkeypatch) as read:
+        text = build(config)
+    assert read == {"count": {"p1.jsonl", "p3a.jsonl"}, "encode": {"p1.jsonl", "p3a.jsonl"}}
+    assert "--retrain learns from all" in text and (tmp_path / "out" / "tokenizer.json").read_bytes() == tokenizer
+    with files_read(monkeypatch) as read:
+        build(config, retrain=True)
+    assert read["count"] == set() and len(read["encode"]) == 6, "training again reads no text, a new tokenizer encodes all"
+    build(configure(corpus, tmp_path / "fresh"))
+    assert results(tmp_path / "out") == results(tmp_path / "fresh")
+
+
+def test_a_kept_tokenizer_gives_the_shards_of_a_fresh_encoding(corpus: Path, tmp_path: Path) -> None:
+    from pipeline import driver
+    from pipeline.planning import Corpus, Execution
+
+    config = configure(corpus, tmp_path / "out")
+    build(config)
+    os.remove(corpus / "p0.jsonl")
+    build(config)
+    split_bytes, tokenizer = int(0.005 * (1 << 20)), str(tmp_path / "out" / "tokenizer.json")
+    fresh = Corpus((str(corpus),), split_bytes=split_bytes)
+    driver.encode_corpus(fresh, tokenizer, str(tmp_path / "tokens"), Execution(QUIET, 1))
+    assert hash_folder(tmp_path / "out" / "tokens") == hash_folder(tmp_path / "tokens")
+
+
+def test_a_touched_file_is_read_for_its_hash_alone(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = configure(corpus, tmp_path / "out")
+    build(config)
+    before = results(tmp_path / "out")
+    os.utime(corpus / "p2.jsonl")
+    time.sleep(TICK)
+    assert not state.is_current(config)
+    with files_read(monkeypatch) as read:
+        assert build(config).startswith("nothing has changed")
+    assert read == {"count": set(), "encode": set()} and results(tmp_path / "out") == before
+    assert state.is_current(config)
+
+
+def test_the_same_size_and_time_do_not_hide_a_change(corpus: Path, tmp_path: Path) -> None:
+    config, path = configure(corpus, tmp_path / "out"), corpus / "p2.jsonl"
+    build(config)
+    found, content = path.stat(), path.read_bytes()
+    path.write_bytes(content.replace(b"king", b"gnik"))
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (found.st_size, found.st_mtime_ns)
+    assert not state.is_current(config) and "1 file changed: " in describe_build(config, QUIET, ())
+
+
+def test_a_lost_shard_is_made_again(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = configure(corpus, tmp_path / "out")
+    build(config)
+    before = results(tmp_path / "out")
+    os.remove(tmp_path / "out" / "tokens" / sorted((tmp_path / "out" / "tokens").glob("part-*"))[1].name)
+    with files_read(monkeypatch) as read:
+        build(config)
+    assert read["count"] == set() and len(read["encode"]) == 1 and results(tmp_path / "out") == before
+
+
+def test_options_that_would_change_old_results_are_refused(corpus: Path, tmp_path: Path) -> None:
+    build(configure(corpus, tmp_path / "out"))
+    before = results(tmp_path / "out")
+    changed = configure(corpus, tmp_path / "out", train={"vocab_size": 420})
+    for attempt in (lambda: build(changed), lambda: describe_build(changed, QUIET, ())):
+        with pytest.raises(
+            errors.OutputExistsError, match=r"train\.vocab_size was 400 and is 420; give --overwrite to make it anew"
+        ):
+            attempt()
+    assert results(tmp_path / "out") == before
+    free = configure(corpus, tmp_path / "out", input={"max_rejects": 3}, workers=2)
+    assert build(free).startswith("nothing has changed")
+    build(changed, overwrite=True)
+    build(configure(corpus, tmp_path / "fresh", train={"vocab_size": 420}))
+    assert results(tmp_path / "out") == results(tmp_path / "fresh")
+
+
+def test_a_dry_run_writes_nothing(corpus: Path, tmp_path: Path) -> None:
+    text = describe_build(configure(corpus, tmp_path / "out"), QUIET, ())
+    assert "6 files new: " in text and "train    yes: there is no tokenizer yet" in text and not (tmp_path / "out").exists()
+
+
+def test_results_of_other_programs_are_not_replaced(corpus: Path, tmp_path: Path) -> None:
+    config = configure(corpus, tmp_path / "out")
+    build(config)
+    os.remove(tmp_path / "out" / state.STATE)
+    with pytest.raises(errors.OutputExistsError, match="give --overwrite"):
+        build(config)
+
+
+def test_a_tokenizer_that_was_put_there_is_not_mixed_in(corpus: Path, tmp_path: Path) -> None:
+    config = configure(corpus, tmp_path / "out")
+    build(config)
+    before, path = results(tmp_path / "out"), tmp_path / "out" / "tokenizer.json"
+    path.write_text(json.dumps({"merge_rules": [], "vocab": {"a": 0}}))
+    assert "was not trained by the last build" in describe_build(config, QUIET, ())
+    build(config)
+    assert results(tmp_path / "out") == before
+
+
+def test_a_build_in_a_folder_that_is_held_names_the_holder(corpus: Path, tmp_path: Path) -> None:
+    from pipeline.outputs import OutputFolder
+
+    told = pytest.raises(errors.LockedError, match=rf"another run is writing here: process {os.getpid()} on ")
+    with OutputFolder(str(tmp_path / "out")).hold(), told:
+        build(configure(corpus, tmp_path / "out"))

@@ -1,0 +1,128 @@
+"""What of a vocabulary no text can use: tokens that encoding their own spelling does not give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tokenmill.alphabets import bytes_of_tokens
+from tokenmill.continuations import ContinuationAlphabet
+from tokenmill.models import BpeModel
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.wordpiece import WordPieceModel
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """A token, in the visible form and as `spell_token` has it, and the tokens that its spelling is encoded into instead."""
+
+    id: int
+    token: str
+    text: str | None
+    gives: tuple[str, ...]
+
+
+def find_unreachable(tokenizer: Tokenizer) -> list[Unreachable]:
+    """Tokens, by id, of two base symbols or more that encoding their own spelling does not give.
+
+    Either no merges lead to them, or the normalizer changes them, or the pre-tokenizer cuts them in two. A byte token that ends
+    inside a character can stand in a text only beside others: it is unreachable where no merges lead to it. A WordPiece token
+    that continues words is unreachable where its characters would not stay together behind another of their kind. Base symbols
+    are there for whatever text comes, special tokens come out of no text, and BPE tokens whose marks say that they stand in the
+    middle of words cannot be tried alone: they are not looked at.
+    """
+    model = tokenizer.model
+    ids = sorted(model.vocab[token] for token in model.vocab.keys() - set(model.special_tokens) if _stands_alone(model, token))
+    found = _find_broken(tokenizer, ids)
+    if isinstance(model, WordPieceModel):
+        inside = sorted(model.vocab.keys() - set(model.special_tokens), key=lambda token: model.vocab[token])
+        found += [one for token in inside if _continues(model, token) and (one := _find_cut(tokenizer, model, token))]
+    return sorted(found, key=lambda one: one.id)
+
+
+def _stands_alone(model: BpeModel | WordPieceModel, token: str) -> bool:
+    """Whether a token is more than a base symbol, and can be a word by itself as far as its form tells."""
+    if isinstance(model, WordPieceModel):
+        return not _continues(model, token) and len(token) > 1
+    if model.marks.text:
+        token_id = model.vocab[token]
+        return len(token) > 1 + len(model.marks.text) and token_id in (model.word_ends or model.word_starts)
+    if model.alphabet.byte_fallback and token in bytes_of_tokens():
+        return False
+    return len(model.alphabet.base_symbols(token) or ()) > 1
+
+
+def _continues(model: BpeModel | WordPieceModel, token: str) -> bool:
+    return isinstance(model.alphabet, ContinuationAlphabet) and model.alphabet.continues(token)
+
+
+def _find_broken(tokenizer: Tokenizer, ids: list[int]) -> list[Unreachable]:
+    """Of tokens that stand alone, those whose spelling is encoded into others."""
+    if not ids:
+        return []
+    model = tokenizer.model
+    specials = {model.vocab[token] for token in model.special_tokens}
+    kind = pa.large_binary() if model.takes_any_bytes else pa.large_string()
+    encoded, _ = tokenizer.encode_known(pa.array([model.spellings[token_id] for token_id in ids], pa.large_binary()).cast(kind))
+    has_rules = isinstance(model, BpeModel) and not model.ignore_merges and not model.marks.text
+    unmerged = set(model.unmerged.ids.tolist()) if isinstance(model, BpeModel) and has_rules else set()
+    found = []
+    for token_id, given in zip(ids, encoded.to_pylist(), strict=True):
+        whole = [one for one in given if one not in specials] == [token_id]
+        if not whole and (token_id in unmerged or spell_token(tokenizer, token_id) is not None):
+            found.append(_describe(tokenizer, token_id, given))
+    return found
+
+
+def _find_cut(tokenizer: Tokenizer, model: WordPieceModel, token: str) -> Unreachable | None:
+    """A token that continues words, if what it stands for is cut from a character of its own kind before it."""
+    token_id = model.vocab[token]
+    text = spell_token(tokenizer, token_id)
+    if not text or tokenizer.pretokenizer.pretokenize(tokenizer.normalizer.normalize(text[0] + text)) == [text[0] + text]:
+        return None
+    return _describe(tokenizer, token_id, tokenizer.encode_known(pa.array([text], pa.large_string()))[0][0].as_py())
+
+
+def _describe(tokenizer: Tokenizer, token_id: int, given: list[int]) -> Unreachable:
+    model = tokenizer.model
+    hidden = {model.vocab[token] for token in model.special_tokens if token != model.unk_token}
+    gives = tuple(_show(tokenizer, one) for one in given if one not in hidden)
+    return Unreachable(token_id, model.token_of_id[token_id], spell_token(tokenizer, token_id), gives)
+
+
+def spell_token(tokenizer: Tokenizer, token_id: int) -> str | None:
+    """The text that a token stands for, None where its bytes are not whole characters: `Ġthe` gives ` the`."""
+    try:
+        return tokenizer.model.spellings[token_id].decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _show(tokenizer: Tokenizer, token_id: int) -> str:
+    """A token within another one's spelling; `?` where a character has none."""
+    if token_id not in tokenizer.model.token_of_id:
+        return "?"
+    text = spell_token(tokenizer, token_id)
+    return tokenizer.model.token_of_id[token_id] if text is None else text
+
+
+def rank_counts(counts: np.ndarray) -> list[tuple[int, int]]:
+    """Counts of tokens in falling order at ranks of about equal distance in a logarithmic plot: `(rank, count)`, ranks from 1.
+
+    Of [5, 0, 9]: (1, 9), (2, 5).
+    """
+    ordered = np.sort(counts[counts > 0])[::-1]
+    if not ordered.size:
+        return []
+    ranks = np.unique(np.append(np.geomspace(1, ordered.size, 60).astype(np.int64), ordered.size))
+    return [(int(rank), int(ordered[rank - 1])) for rank in ranks]
+
+
+def count_covering(counts: np.ndarray, percent: int) -> int:
+    """How many of the most used tokens make up so much of the text: of [5, 0, 9], 50 % are 1."""
+    ordered = np.cumsum(np.sort(counts)[::-1])
+    if not ordered.size or not ordered[-1]:
+        return 0
+    return int(np.searchsorted(ordered * 100, ordered[-1] * percent)) + 1
