@@ -47,6 +47,7 @@ LAYERS = (
         "normalizers",
         "normalizing",
         "templates",
+        "special_text",
         "scanners",
         "patterns",
         "pretokenizers",

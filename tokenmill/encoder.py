@@ -27,13 +27,14 @@ class Encoded(NamedTuple):
 
     `unknown`: bool[d], which texts hold something without an id (-1, or -2 for a word with too many characters).
     `unknown_words` and `long_words`: for how many words a WordPiece model has put an unk token, the long ones being those over
-    its limit.
+    its limit. `specials`: how many special tokens were found inside the texts.
     """
 
     ids: pa.LargeListArray
     unknown: np.ndarray
     unknown_words: int = 0
     long_words: int = 0
+    specials: int = 0
 
 
 class Encoder:
