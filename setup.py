@@ -49,6 +49,8 @@ EXTRAS = {
     ],
     # Exact: the release that the test of the Embedding layer ran with, and whose CPU build is small.
     "torch": ["torch==2.13.0"],
+    # Releases for Python 3.10 (0.6) to 3.13 (0.8): examples/embedding_jax.py and `TokenDataset.to_jax`.
+    "jax": ["jax>=0.6.2,<0.9"],
     # Beam's own extras: gs:// and Dataflow, s3://.
     "gcp": ["apache-beam[gcp]>=2.77,<2.78"],
     "aws": ["apache-beam[aws]>=2.77,<2.78"],

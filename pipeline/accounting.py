@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from tokenmill import errors
+from transforms.accounts import LOST_WORDS
 from transforms.splits import SourceFile
 
 _SUMMED = ("documents", "encoded", "empty", "rejected", "replaced", "bytes")
@@ -88,6 +89,12 @@ def describe_split(record: Mapping[str, Any], key: str) -> dict[str, Any]:
 def total_files(files: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The counts of all files together."""
     return {key: sum(file[key] for file in files) for key in _SUMMED}
+
+
+def total_lost_words(shards: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """For how many words of the shards an unk token stands, by reason; a reason that is none's is left out."""
+    totals = {kind: sum(shard.get(kind, 0) for shard in shards) for kind in LOST_WORDS}
+    return {kind: number for kind, number in totals.items() if number}
 
 
 def check_rejects(totals: Mapping[str, int], limit: MaxRejects, place: str) -> None:

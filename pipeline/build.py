@@ -26,6 +26,7 @@ from pipeline.build_steps import (
 from pipeline.config import BuildConfig
 from pipeline.forked import ForkedWorkers
 from pipeline.kept import read_json
+from pipeline.options import choose_template
 from pipeline.outputs import OutputFolder, read_manifest
 from pipeline.planning import Corpus, Execution, Plan, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
@@ -34,9 +35,10 @@ from pipeline.state import OUTPUTS, STATE, State, describe_current, flatten_opti
 from pipeline.texts import read_rows
 from tokenmill import __version__
 from tokenmill.errors import OutputExistsError
-from tokenmill.names import BPE_OPTION_NAMES
+from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_OPTION_NAMES, choose_unk, default_pretokenizer
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.templates import Template
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
 from transforms.journal import write_file_atomically
@@ -144,19 +146,22 @@ def make_corpus(config: BuildConfig) -> Corpus:
 def make_training(config: BuildConfig) -> TrainingOptions:
     """What to train, from the section `train`."""
     section = config.train
+    cutter = section.pretokenizer or default_pretokenizer(section.model)
     return TrainingOptions(
         model=section.model,
-        pretokenizer=PreTokenizer(section.pretokenizer, section.split_digits, section.pattern),
+        pretokenizer=PreTokenizer(cutter, section.split_digits, section.pattern),
         vocab_size=section.vocab_size,
         merges=section.merges,
         ties=section.ties,
         ids=section.ids,
         special_tokens=tuple(section.special),
-        unk_token=section.unk,
+        unk_token=choose_unk(section.model, section.unk),
         min_count=section.min_count,
         strict=section.strict,
         normalizer=Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer]),
-        **{name: getattr(section, name) for name in BPE_OPTION_NAMES},
+        template=choose_template({"template": section.template, "pair_template": section.pair_template}) or Template(),
+        extend=None if section.extend is None else driver.load_tokenizer(section.extend),
+        **{name: getattr(section, name) for name in (*BPE_OPTION_NAMES, *WORDPIECE_OPTION_NAMES)},
     )
 
 

@@ -10,10 +10,11 @@ from typing import Any, NoReturn
 
 import click
 
+from pipeline.cli_texts import decode, explain, tokenize
+from pipeline.cli_trust import pin, verify
 from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import (
-    BPE_OPTIONS,
     CORPUS_OPTIONS,
     INPUTS,
     NORMALIZER_OPTION,
@@ -21,14 +22,21 @@ from pipeline.options import (
     PRETOKENIZER_OPTIONS,
     ROW_OPTIONS,
     RUN_OPTIONS,
+    SHAPE_OPTIONS,
+    TEMPLATE_OPTIONS,
     choose_normalizer,
     choose_pretokenizer,
     choose_rows,
+    choose_template,
     make_corpus,
     make_run,
 )
+from pipeline.training_options import TRAINING_OPTIONS, make_training
 from tokenmill import __version__
-from tokenmill.names import BPE_OPTION_NAMES, PRETOKENIZERS, TOKENIZER_FORMATS
+from tokenmill.names import (
+    PRETOKENIZERS,
+    TOKENIZER_FORMATS,
+)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -86,38 +94,7 @@ def count(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, over
 @main.command()
 @INPUTS
 @click.option("--output", required=True, metavar="FILE", help="The tokenizer file to write; one that is there is replaced.")
-@click.option(
-    "--model",
-    type=click.Choice(["byte-bpe", "char-bpe", "char"]),
-    default="byte-bpe",
-    show_default=True,
-    help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen. char: these characters alone.",
-)
-@PRETOKENIZER_OPTIONS
-@NORMALIZER_OPTION
-@click.option("--vocab-size", type=int, metavar="N", help="Stop at N tokens: special tokens, alphabet and merges.")
-@click.option("--merges", type=int, metavar="N", help="Stop at N merge rules.")
-@click.option(
-    "--ties",
-    type=click.Choice(["smallest", "first-seen"]),
-    default="smallest",
-    show_default=True,
-    help="Which of equally frequent pairs goes first: the smallest ids, or the one seen first in the corpus.",
-)
-@click.option(
-    "--ids",
-    type=click.Choice(["rank", "sorted", "codepoint"]),
-    default="rank",
-    show_default=True,
-    help="rank: special tokens, alphabet, merges in order. sorted: all tokens by code point. codepoint (char): the code points.",
-)
-@click.option("--special", multiple=True, metavar="TOKEN", help="A special token; text never makes it. Can be given again.")
-@click.option("--unk", metavar="TOKEN", help="The token for characters outside the alphabet (char-bpe).")
-@click.option(
-    "--min-count", type=click.IntRange(min=1), default=1, show_default=True, help="Leave pairs unmerged that occur less often."
-)
-@click.option("--strict", is_flag=True, help="Fail when the corpus has too few pairs for the size asked for.")
-@BPE_OPTIONS
+@TRAINING_OPTIONS
 @CORPUS_OPTIONS
 @RUN_OPTIONS
 @click.pass_obj
@@ -131,21 +108,13 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
     \b
     tokenmill train corpus/ --vocab-size 32000 --special '<|endoftext|>' --output tokenizer.json
     tokenmill train counts --model char-bpe --merges 1000 --unk '<unk>' --output small.json
+    tokenmill train more/ --extend tokenizer.json --merges 1000 --output larger.json
+    tokenmill train corpus/ --model wordpiece --vocab-size 30000 --special '[PAD]' --special '[UNK]' --output bert.json
     """
     from pipeline import counts_folder, driver, summary
-    from tokenmill.normalizers import Normalizer
-    from tokenmill.trainers import TrainingOptions
 
     counts = counts_folder.find_counts(inputs)
-    asked, normalizer = choose_pretokenizer(options), choose_normalizer(options)
-    training = TrainingOptions(
-        model=options["model"],
-        pretokenizer=(asked or "gpt2") if counts is None else counts_folder.check_pretokenizer(counts, asked),
-        normalizer=(normalizer or Normalizer()) if counts is None else counts_folder.check_normalizer(counts, normalizer),
-        special_tokens=options["special"],
-        unk_token=options["unk"],
-        **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict", *BPE_OPTION_NAMES)},
-    )
+    training = make_training(counts, options)
     run = make_run(beam_args, options)
     if counts is not None:
         refuse_reading_options(counts, options)
@@ -161,6 +130,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
 @click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to encode with.")
 @click.option("--output", required=True, metavar="DIR", help="Folder for the token shards and their manifest.")
 @ROW_OPTIONS
+@SHAPE_OPTIONS
 @OVERWRITE
 @CORPUS_OPTIONS
 @RUN_OPTIONS
@@ -193,47 +163,16 @@ def encode(
 
 
 @main.command()
-@click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to use.")
-@click.argument("texts", nargs=-1, metavar="[TEXT...]")
-def tokenize(tokenizer: str, texts: tuple[str, ...]) -> None:
-    """Show tokens and ids, one JSON line a text; without TEXT, of each line of standard input.
-
-    \b
-    tokenmill tokenize --tokenizer tokenizer.json 'Hello, world!'
-    """
-    from pipeline import texts as handler
-
-    with until_pipe_closes():
-        handler.tokenize_texts(tokenizer, texts)
-
-
-@main.command()
-@click.option("--tokenizer", metavar="FILE", help="The tokenizer.json to use; a dataset brings its own.")
-@click.option("--doc", metavar="ID", help="Of a dataset, this document only.")
-@click.argument("ids", nargs=-1, metavar="[ID...|DIR]")
-def decode(tokenizer: str | None, doc: str | None, ids: tuple[str, ...]) -> None:
-    """Turn token ids back into text, or show the documents of a dataset.
-
-    Without ID or DIR, each line of standard input holds ids. A dataset gives one JSON line a document.
-
-    \b
-    tokenmill decode --tokenizer tokenizer.json 15496 11 995
-    tokenmill decode tokens --doc corpus.jsonl:17
-    """
-    from pipeline import texts as handler
-
-    with until_pipe_closes():
-        handler.decode_ids(tokenizer, ids, doc)
-
-
-@main.command()
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
 @click.option("--to", "format", required=True, type=click.Choice(TOKENIZER_FORMATS), help="The format to write.")
 @click.option("--pretokenizer", type=click.Choice(PRETOKENIZERS), help="Of a tiktoken rank file that is not a published one.")
 @click.option("--special", multiple=True, metavar="TOKEN=ID", help="Of such a file: a special token and its id.")
+@TEMPLATE_OPTIONS
 @click.option("--overwrite", is_flag=True, help="Replace what is there.")
-def convert(source: str, target: str, format: str, pretokenizer: str | None, special: tuple[str, ...], overwrite: bool) -> None:
+def convert(
+    source: str, target: str, format: str, pretokenizer: str | None, special: tuple[str, ...], overwrite: bool, **options: Any
+) -> None:
     """Bring a tokenizer from one format into another, with the same ids.
 
     SRC is a tokenizer.json (of tokenmill or Hugging Face), a tiktoken rank file, or a folder with vocab.json and merges.txt; what
@@ -246,7 +185,13 @@ def convert(source: str, target: str, format: str, pretokenizer: str | None, spe
     from pipeline import convert as converter
 
     converter.convert_tokenizer(
-        source, target, format, pretokenizer=pretokenizer, special=converter.parse_specials(special), overwrite=overwrite
+        source,
+        target,
+        format,
+        pretokenizer=pretokenizer,
+        special=converter.parse_specials(special),
+        template=choose_template(options),
+        overwrite=overwrite,
     )
 
 
@@ -325,31 +270,8 @@ def build(beam_args: tuple[str, ...], config: str, overwrite: bool, retrain: boo
     say(work(loaded, report, beam_args, overwrite=overwrite, retrain=retrain), options)
 
 
-@main.command()
-@click.option("--tokenizer", metavar="FILE", help="Explain texts under this tokenizer.json.")
-@click.option(
-    "--train", "training", is_flag=True, help="Explain how rules are learned from words, or from texts on standard input."
-)
-@click.option("--model", type=click.Choice(["char-bpe", "byte-bpe"]), help="Of training [default: char-bpe].")
-@PRETOKENIZER_OPTIONS
-@click.option("--vocab-size", type=int, metavar="N", help="Train to N tokens: alphabet and merges.")
-@click.option("--merges", type=int, metavar="N", help="Train N merge rules [default: 10].")
-@click.option("--ties", type=click.Choice(["smallest", "first-seen"]), help="Of training, as in train [default: smallest].")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the same content.")
-@click.argument("texts", nargs=-1, metavar="[TEXT...|WORD:COUNT...]")
-def explain(tokenizer: str | None, texts: tuple[str, ...], **options: Any) -> None:
-    """Show step by step how a text becomes tokens, or how merge rules are learned from a few words.
-
-    For learning: plain algorithms, and 2,000 characters at most. Words given with counts are not cut any further.
-
-    \b
-    tokenmill explain --tokenizer tokenizer.json 'Hello, world!'
-    tokenmill explain --train low:5 lower:2 newest:6 widest:3 --vocab-size 13 --ties first-seen
-    """
-    from pipeline import explain as handler
-
-    with until_pipe_closes():
-        handler.explain(tokenizer, texts, choose_pretokenizer(options), **options)
+for command in (tokenize, decode, explain, verify, pin):
+    main.add_command(command)
 
 
 def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from yaml.nodes import MappingNode
 
 from tokenmill.errors import ConfigError
-from tokenmill.names import MOST_BLOCK, DigitGroup, PackName, PretokenizerName, TailName
+from tokenmill.names import MOST_BLOCK, WORDPIECE_MODELS, DigitGroup, ModelName, PackName, PretokenizerName, ScoreName, TailName
 
 
 def _to_list(value: Any) -> Any:
@@ -60,11 +60,13 @@ class ReplaceSection(Section):
 class TrainSection(Section):
     """Which tokenizer to train. Exactly one of `vocab_size` and `merges` says how large it gets."""
 
-    model: Literal["char-bpe", "byte-bpe", "char"]
-    pretokenizer: PretokenizerName
+    model: ModelName
+    pretokenizer: PretokenizerName | None = None
     split_digits: DigitGroup | None = None
     pattern: str | None = None
     normalizer: list[str | ReplaceSection] = Field(default_factory=list)
+    template: str | None = None
+    pair_template: str | None = None
     vocab_size: int | None = Field(default=None, ge=1)
     merges: int | None = Field(default=None, ge=0)
     ties: Literal["smallest", "first-seen"] = "smallest"
@@ -78,6 +80,15 @@ class TrainSection(Section):
     end_of_word_suffix: str | None = None
     continuation_prefix: str | None = None
     byte_fallback: bool = False
+    extend: str | None = None
+    score: ScoreName | None = None
+    max_word_characters: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _has_pretokenizer(self) -> TrainSection:
+        if self.pretokenizer is None and self.model not in WORDPIECE_MODELS:
+            raise PydanticCustomError("one_size", "pretokenizer: missing, and has a default (bert) for wordpiece alone; add it")
+        return self
 
     @model_validator(mode="after")
     def _has_one_size(self) -> TrainSection:
@@ -100,6 +111,15 @@ class EncodeSection(Section):
     segment_ids: bool = False
     position_ids: bool = False
     shuffle: int | None = Field(default=None, ge=0)
+    max_length: int | None = Field(default=None, ge=1)
+    stride: int = Field(default=0, ge=0)
+    overflow: Literal["drop", "rows"] | None = None
+    pad_to: int | None = Field(default=None, ge=1)
+    attention_mask: bool = False
+    token_type_ids: bool = False
+    special_tokens_mask: bool = False
+    special_tokens: bool = True
+    allow_special: bool = False
 
 
 class ReportSection(Section):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pipeline.accounting import MaxRejects
@@ -84,6 +84,12 @@ def plan_corpus(corpus: Corpus, run: Execution, known: Known | None = None) -> P
         used = {part.file.name for split in splits for part in split.ranges} if corpus.limit is not None else None
         files = [file for file in files if used is None or file.name in used]
         return Plan(corpus, files, splits, states, stamp_files(files, known))
+
+
+def describe_reading(corpus: Corpus) -> dict[str, Any]:
+    """The manifest's entry on how documents were taken out of files: with it the source can be read again."""
+    options = {field.name: getattr(corpus.read, field.name) for field in fields(corpus.read) if field.name != "batch_bytes"}
+    return {"reading": {"format": corpus.format, **options}}
 
 
 def check_unchanged(plan: Plan) -> None:

@@ -86,10 +86,19 @@ def describe_writing(manifest: Mapping[str, Any], output: str) -> str:
     ratio = f", {totals['bytes'] / totals['tokens']:.2f} bytes of text a token" if totals["tokens"] else ""
     return (
         f"encoded  {totals['encoded']:,} documents into {totals['tokens']:,} tokens{ratio}\n"
+        f"{describe_lost_words(totals)}"
         f"{describe_packing(manifest)}"
         f"wrote    {count_things(shards, 'shard')}, {size:,} bytes, in {output}\n"
         f"         an Embedding layer for these ids has {rows:,} rows\n"
     )
+
+
+def describe_lost_words(totals: Mapping[str, Any]) -> str:
+    """The line on words for which an unk token stands, if there are any."""
+    unknown, long = totals.get("unknown_words", 0), totals.get("long_words", 0)
+    if not unknown + long:
+        return ""
+    return f"lost     {count_things(unknown + long, 'word')} became the unk token: {unknown:,} unknown, {long:,} too long\n"
 
 
 def describe_packing(manifest: Mapping[str, Any]) -> str:

@@ -43,6 +43,8 @@ def test_defaults_are_those_of_the_command_line() -> None:
             "split_digits": None,
             "pattern": None,
             "normalizer": [],
+            "template": None,
+            "pair_template": None,
             "vocab_size": 300,
             "merges": None,
             "ties": "smallest",
@@ -56,6 +58,9 @@ def test_defaults_are_those_of_the_command_line() -> None:
             "end_of_word_suffix": None,
             "continuation_prefix": None,
             "byte_fallback": False,
+            "extend": None,
+            "score": None,
+            "max_word_characters": None,
         },
         "encode": {
             "enabled": True,
@@ -67,6 +72,15 @@ def test_defaults_are_those_of_the_command_line() -> None:
             "segment_ids": False,
             "position_ids": False,
             "shuffle": None,
+            "max_length": None,
+            "stride": 0,
+            "overflow": None,
+            "pad_to": None,
+            "attention_mask": False,
+            "token_type_ids": False,
+            "special_tokens_mask": False,
+            "special_tokens": True,
+            "allow_special": False,
         },
         "report": {"enabled": False, "limit": None, "by": None, "by_file": False},
         "output": {"folder": "out"},
@@ -89,7 +103,11 @@ def test_one_text_stands_for_a_list_of_one() -> None:
         ("folder: out", "folder: out, q: 1", "c.yaml: output.q: no such key; there are folder"),
         ("output: {folder: out}", "", "c.yaml: output: missing, and has no default; add it"),
         ("[a.txt]", "[]", "c.yaml: input.inputs: []: List should have at least 1 item after validation, not 0"),
-        ("byte-bpe", "bpe", "c.yaml: train.model: 'bpe': must be 'char-bpe', 'byte-bpe' or 'char'"),
+        (
+            "byte-bpe",
+            "bpe",
+            "c.yaml: train.model: 'bpe': must be 'byte-bpe', 'char-bpe', 'char', 'wordpiece' or 'byte-wordpiece'",
+        ),
         ("300", "'300'", "c.yaml: train.vocab_size: '300': must be a valid integer"),
         ("300", "0", "c.yaml: train.vocab_size: 0: must be greater than or equal to 1"),
         ("300", "true", "c.yaml: train.vocab_size: True: must be a valid integer"),
@@ -112,9 +130,23 @@ def test_a_fault_is_named_with_its_place_and_what_is_allowed(old: str, new: str,
     assert complaint(MINIMAL.replace(old, new)).startswith(words)
 
 
+def test_wordpiece_has_a_pretokenizer_of_its_own() -> None:
+    from pipeline.build import make_training
+
+    text = MINIMAL.replace("byte-bpe, pretokenizer: gpt2", "wordpiece, score: frequency, max_word_characters: 0")
+    training = make_training(parse_config(text))
+    assert (str(training.pretokenizer), training.unk_token, training.score, training.max_word_characters) == (
+        *("bert", "[UNK]", "frequency", 0),
+    )
+    words = complaint(MINIMAL.replace(", pretokenizer: gpt2", ""))
+    assert words == "c.yaml: train: pretokenizer: missing, and has a default (bert) for wordpiece alone; add it"
+
+
 def test_a_long_value_is_shortened() -> None:
     words = complaint(MINIMAL.replace("byte-bpe", "x" * 1000))
-    assert words == f"c.yaml: train.model: '{'x' * 56}...: must be 'char-bpe', 'byte-bpe' or 'char'"
+    assert (
+        words == f"c.yaml: train.model: '{'x' * 56}...: must be 'byte-bpe', 'char-bpe', 'char', 'wordpiece' or 'byte-wordpiece'"
+    )
 
 
 @pytest.mark.parametrize(

@@ -53,20 +53,11 @@ LAYERS = (
         "pretokenizers",
         "tokenizer_files",
     ),
-    (
-        "word_counts",
-        "merge_loop",
-        "score_loop",
-        "training_symbols",
-        "tracing",
-        "encoder",
-        "unmatched",
-        "postprocessors",
-        "processing",
-        "packing",
-    ),
-    ("tokenizer",),
-    ("trainers", "formats", "report", "block_rows", "dataset", "explain"),
+    ("word_counts", "merge_loop", "score_loop", "training_symbols", "tracing", "encoder", "unmatched", "packing"),
+    ("postprocessors", "processing"),
+    ("tokenizer", "parquet_pages", "block_order", "block_rows"),
+    ("shard_files", "read_ahead"),
+    ("trainers", "extension", "formats", "report", "dataset", "frameworks", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 
@@ -74,7 +65,14 @@ LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 HEAVY = {
     "numba": ("tokenmill/kernels/",),
     "apache_beam": ("transforms/", "pipeline/"),
-    "click": ("pipeline/cli.py", "pipeline/commands.py", "pipeline/options.py"),
+    "click": (
+        "pipeline/cli.py",
+        "pipeline/cli_texts.py",
+        "pipeline/cli_trust.py",
+        "pipeline/commands.py",
+        "pipeline/options.py",
+        "pipeline/training_options.py",
+    ),
 }
 
 #: Libraries that are imported inside functions alone, by whoever needs them.

@@ -1,8 +1,8 @@
 """tokenmill: train subword tokenizers on corpora and turn corpora into token ids, as Apache Beam jobs.
 
-`import tokenmill` gives the tokenizer itself, without Beam:
+`import tokenmill` gives the tokenizer itself and the datasets it made, without Beam:
 
-    from tokenmill import Tokenizer
+    from tokenmill import TokenDataset, Tokenizer
     Tokenizer.from_file("tokenizer.json").encode("Hi, I'm here.")
 """
 
@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tokenmill.dataset import TokenDataset
     from tokenmill.tokenizer import Tokenizer
 
 __version__ = "0.1.0"
-__all__ = ["Tokenizer", "__version__"]
+__all__ = ["TokenDataset", "Tokenizer", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,4 +24,8 @@ def __getattr__(name: str) -> Any:
         from tokenmill.tokenizer import Tokenizer
 
         return Tokenizer
+    if name == "TokenDataset":
+        from tokenmill.dataset import TokenDataset
+
+        return TokenDataset
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

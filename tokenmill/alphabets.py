@@ -93,14 +93,7 @@ class CharacterAlphabet:
 
     def symbols_of(self, data: np.ndarray, offsets: np.ndarray) -> BaseSymbols:
         """Base symbols of words of valid UTF-8, as in `ByteAlphabet.symbols_of`; the alphabet is what they hold."""
-        try:
-            text = data.tobytes().decode("utf-8")
-        except UnicodeDecodeError as error:
-            word = int(np.searchsorted(offsets, error.start, side="right")) - 1
-            raise DataError(
-                f"word {word} of the counts is not UTF-8; train a byte-bpe model, or count the corpus again"
-            ) from None
-        code_points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+        code_points = code_points_of(data, offsets)
         if self.marks_spaces:
             shown = np.where(code_points == ord(" "), np.uint32(ord(MARKER)), code_points)
             # Behind all code points, so that taking it away leaves the other numbers as they are.
@@ -140,6 +133,16 @@ class CharacterAlphabet:
             if self.byte_fallback:
                 character_ids[ord(MARKER)] = -1
         return np.empty(0, np.int32), character_ids
+
+
+def code_points_of(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The characters of words `data[offsets[w]:offsets[w + 1]]` as uint32[n]. Raises `DataError` for a word that is not UTF-8."""
+    try:
+        text = data.tobytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        word = int(np.searchsorted(offsets, error.start, side="right")) - 1
+        raise DataError(f"word {word} of the counts is not UTF-8; train a byte-bpe model, or count the corpus again") from None
+    return np.frombuffer(text.encode("utf-32-le"), np.uint32)
 
 
 @lru_cache(maxsize=1)

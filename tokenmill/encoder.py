@@ -19,7 +19,7 @@ from tokenmill.wordpiece import WordPieceModel
 #: Words that the cache has room for at first (2 MiB) and at most (32 MiB): a small table stays in the processor's cache.
 FIRST_WORDS, CACHE_WORDS = 1 << 15, 3 << 18
 CACHE_ARENA_BYTES = 32 << 20
-CACHE_IDS = 1 << 22
+CACHE_IDS = 1 << 23
 
 
 class Encoded(NamedTuple):

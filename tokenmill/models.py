@@ -13,9 +13,9 @@ from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import base_symbols, bpe, bpe_merge
 from tokenmill.kernels.tables import power_of_two
+from tokenmill.names import MODELS
 from tokenmill.word_marks import Alphabet, MarkedAlphabet, WordMarks
 
-MODELS = ("byte-bpe", "char-bpe", "char", "wordpiece", "byte-wordpiece")
 MAX_ID = 2**31 - 2
 
 _MARKINGS = {"plain": base_symbols.PLAIN, "later": base_symbols.LATER, "last": base_symbols.LAST}
@@ -212,8 +212,8 @@ class BpeModel(Model):
     @cached_property
     def unmerged(self) -> TokenWords:
         """The tokens that merging their own bytes does not give: those for which `ignore_merges` matters, in order of id."""
-        specials = frozenset(self.special_tokens)
-        words = TokenWords.of({self.spellings[self.vocab[token]]: self.vocab[token] for token in self.vocab.keys() - specials})
+        spelt = self._ordinary() - (bytes_of_tokens().keys() if self.alphabet.byte_fallback else set())
+        words = TokenWords.of({self.spellings[self.vocab[token]]: self.vocab[token] for token in spelt})
         found = np.zeros(words.ids.size, np.bool_)
         bpe.find_unmerged(self.tables, words.text, words.ends, words.ids, found)
         return TokenWords.of({self.spellings[token_id]: token_id for token_id in words.ids[found].tolist()})

@@ -89,21 +89,22 @@ def train_bpe(
     forbidden: frozenset[str] = frozenset(),
     min_count: int = 1,
     alphabet: Iterable[str] | None = None,
+    tokens: Sequence[str] | None = None,
     prefix: str = "",
     may_make: Callable[[str], bool] = lambda token: True,
 ) -> list[tuple[Pair, int]]:
     """The merge rules in order, each with its count when it was chosen.
 
     `words` come in corpus order. A pair whose product is in `forbidden` (the special tokens), or which `may_make` says no to, is
-    never merged. `prefix`: that of symbols inside a word, if they have one. Stops early when no pair of at least `min_count` is
-    left.
+    never merged. `tokens`: those that are there already, in order of id, where training goes on from a vocabulary. `prefix`: that
+    of symbols inside a word, if they have one. Stops early when no pair of at least `min_count` is left.
 
     >>> train_bpe([("low", 2), ("lower", 1), ("lowest", 1)], 2, ties="first-seen")
     [(('l', 'o'), 4), (('lo', 'w'), 4)]
     """
     pairs_of = [(list(word), count) for word, count in words]
     states, counts = [word for word, _ in pairs_of], [count for _, count in pairs_of]
-    symbols = sorted(alphabet if alphabet is not None else {symbol for word in states for symbol in word})
+    symbols = tokens or sorted(alphabet if alphabet is not None else {symbol for word in states for symbol in word})
     order = {symbol: position for position, symbol in enumerate(symbols)}
     rules: list[tuple[Pair, int]] = []
     while len(rules) < merges:

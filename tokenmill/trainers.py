@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +18,13 @@ from tokenmill.alphabets import CODE_POINTS, byte_tokens
 from tokenmill.code_points import CodePointModel
 from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
+from tokenmill.extension import check_extended, check_size, extend_model, new_specials, symbols_for_extension
 from tokenmill.merge_loop import MergeRules, OnMerges, learn_merges
 from tokenmill.models import BpeModel, alphabet_of, number_tokens
-from tokenmill.names import BPE_OPTION_NAMES
+from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_MODELS
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.templates import Template, check_template
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training_symbols import TrainingSymbols, symbols_for_training
 from tokenmill.word_counts import binary_buffers, fingerprint_counts, in_corpus_order
@@ -43,7 +46,7 @@ class TrainingOptions:
     `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`, or `codepoint` with the model `char`, which has no merges and
     needs neither size; `min_count`: pairs that occur less often are not merged;
     `strict`: too few pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it
-    is one of them.
+    is one of them. `template`: which special tokens stand around a text, part of the tokenizer.
 
     `max_token_length`: no token gets longer, in characters, or bytes of a byte model. Of character models, `limit_alphabet`: only
     so many characters, the most frequent, get a symbol; `byte_fallback`: 256 byte tokens, behind the special ones, spell all
@@ -52,6 +55,9 @@ class TrainingOptions:
 
     Of WordPiece models, `score`: `likelihood` (default) or `frequency`; `continuation_prefix` is `##` unless it is given;
     `max_word_characters`: longer words become the unk token (default 100, of bytes none), 0 for no limit.
+
+    `extend`: a tokenizer whose vocabulary and rules stay as they are, and to which training adds: `vocab_size` is then the size
+    of all together, `merges` how many rules are new; so are `special_tokens` and `unk_token`.
     """
 
     model: str
@@ -65,11 +71,13 @@ class TrainingOptions:
     min_count: int = 1
     strict: bool = False
     normalizer: Normalizer = field(default_factory=Normalizer)
+    template: Template = field(default_factory=Template)
     max_token_length: int | None = None
     limit_alphabet: int | None = None
     end_of_word_suffix: str | None = None
     continuation_prefix: str | None = None
     byte_fallback: bool = False
+    extend: Tokenizer | None = None
     score: str | None = None
     max_word_characters: int | None = None
 
@@ -90,16 +98,19 @@ class TrainingOptions:
         ):
             if number is not None and number < least:
                 raise UsageError(f"{name} {number} is below {least}")
+        if self.extend is not None:
+            self._check_extension(self.extend)
         self._check_alphabet_options()
         self._check_code_points()
         least = self.least_alphabet
-        if least and self.vocab_size is not None and self.vocab_size < least + len(self.specials):
+        if self.extend is None and self.vocab_size is not None and self.vocab_size < least + len(self.specials) and least:
             raise VocabularySizeError(_describe_least(self.vocab_size, least, len(self.specials)))
         for token in self.specials:
             if any(0xD800 <= ord(character) < 0xE000 for character in token):
                 raise UsageError(f"special token {token!r} is not Unicode text")
         if "" in self.specials or len(set(self.specials)) != len(self.specials):
             raise UsageError(f"special tokens must differ and not be empty: {', '.join(map(repr, self.specials))}")
+        check_template(self.template, (*self.specials, *(() if self.extend is None else self.extend.special_tokens)))
 
     def _check_alphabet_options(self) -> None:
         for name, mark in (("end-of-word suffix", self.end_of_word_suffix), ("continuation prefix", self.continuation_prefix)):
@@ -113,6 +124,22 @@ class TrainingOptions:
             name = "byte fallback" if self.byte_fallback else "an end-of-word suffix"
             raise UsageError(f"{name} is for BPE, not for {self.model}; leave it out")
         self.alphabet(marks_spaces=False)  # which options go together is the alphabet's matter
+
+    def _check_extension(self, extended: Tokenizer) -> None:
+        """What belongs to the tokenizer that is extended cannot be chosen."""
+        check_extended(extended)
+        for name, ours, theirs in (
+            ("model", self.model, extended.model.name),
+            ("pre-tokenizer", PreTokenizer.of(self.pretokenizer), extended.pretokenizer),
+            ("normalizer", self.normalizer, extended.normalizer),
+        ):
+            if ours != theirs:
+                raise UsageError(f"the tokenizer to extend has the {name} {theirs}, not {ours}; it belongs to the tokenizer")
+        for name in ("limit_alphabet", "end_of_word_suffix", "continuation_prefix", "byte_fallback"):
+            if getattr(self, name):
+                raise UsageError(f"{name.replace('_', ' ')} belongs to the tokenizer that is extended; leave it out")
+        if self.ids != "rank":
+            raise UsageError(f"ids {self.ids} would change those of the tokenizer that is extended; leave it out")
 
     def _check_code_points(self) -> None:
         """Code points as ids leave nothing to choose but special tokens."""
@@ -134,7 +161,7 @@ class TrainingOptions:
     @property
     def is_wordpiece(self) -> bool:
         """Whether the model is WordPiece, of characters or of bytes."""
-        return self.model in wordpiece.MODELS
+        return self.model in WORDPIECE_MODELS
 
     @property
     def byte_tokens(self) -> tuple[str, ...]:
@@ -143,7 +170,9 @@ class TrainingOptions:
 
     @property
     def least_alphabet(self) -> int:
-        """How many symbols there are whatever the corpus holds: bytes, byte tokens, the suffix."""
+        """How many tokens there are whatever the corpus holds: bytes, byte tokens, the suffix; those that are extended."""
+        if self.extend is not None:
+            return len(self.extend)
         bytes_ = 512 if self.model == "byte-wordpiece" else 256 if self.model == "byte-bpe" or self.byte_fallback else 0
         return bytes_ + (self.end_of_word_suffix is not None)
 
@@ -166,6 +195,8 @@ def train_tokenizer(
     alphabet = options.alphabet(marks_spaces=pretokenizer.marks_spaces)
     if counts.num_rows == 0:
         raise NothingToTrainOnError("nothing to train on: the corpus holds no word")
+    if options.extend is not None:
+        return _extend_tokenizer(counts, options, options.extend, on_merges)
     ordered = in_corpus_order(counts) if options.ties == "first-seen" else counts.combine_chunks()
     word_counts = ordered["count"].to_numpy()
     base = symbols_for_training(alphabet, *_words_of(ordered), word_counts, limit_alphabet=options.limit_alphabet)
@@ -183,8 +214,44 @@ def train_tokenizer(
         score=options.score or "likelihood" if options.is_wordpiece else "frequency",
     )
     if options.strict and rules.exhausted:
-        raise VocabularySizeError(_describe_shortage(rules, options))
+        others = len(options.specials) + len(options.byte_tokens) + len(base.visible)
+        raise VocabularySizeError(_describe_shortage(rules, others, options))
     return _build_tokenizer(counts, rules, base.visible, options, pretokenizer), rules
+
+
+def _extend_tokenizer(
+    counts: pa.Table, options: TrainingOptions, extended: Tokenizer, on_merges: OnNamedMerges | None
+) -> tuple[Tokenizer, MergeRules]:
+    """`train_tokenizer` from where another training ended."""
+    model = check_extended(extended)
+    specials = new_specials(model, options.special_tokens, options.unk_token)
+    ordered = in_corpus_order(counts) if options.ties == "first-seen" else counts.combine_chunks()
+    base = symbols_for_extension(model, ordered, specials)
+    merges = options.merges if options.vocab_size is None else check_size(model, base, specials, options.vocab_size)
+    rules = learn_merges(
+        base.words,
+        alphabet=len(base.visible),
+        merges=merges or 0,
+        ties=options.ties,
+        min_count=options.min_count,
+        forbidden=base.forbidden,
+        lengths=base.lengths,
+        most_length=options.max_token_length,
+        on_merges=None if on_merges is None else _name_merges(base.visible, model.alphabet, on_merges),
+    )
+    if options.strict and rules.exhausted:
+        others = len(model.vocab) + len(specials) + len(base.characters)
+        raise VocabularySizeError(_describe_shortage(rules, others, options))
+    tokens = token_strings(rules, base.visible, model.alphabet)
+    pairs = [(tokens[left], tokens[right]) for left, right in rules.pairs.tolist()]
+    longer = extend_model(model, base, pairs, specials, options.unk_token)
+    training = {**_describe_training(counts, options), "extends": extended.sha256, "old_merges": len(model.merge_rules)}
+    parts: dict[str, Any] = {
+        "pretokenizer": extended.pretokenizer,
+        "normalizer": extended.normalizer,
+        "template": extended.template if options.template.is_empty else options.template,
+    }
+    return Tokenizer(longer, **parts, training=training), rules
 
 
 def token_strings(rules: MergeRules, visible: Sequence[str], alphabet: Alphabet | ContinuationAlphabet) -> list[str]:
@@ -250,8 +317,8 @@ def _forbid_tokens(alphabet: Alphabet | ContinuationAlphabet, visible: Sequence[
     ]
 
 
-def _describe_shortage(rules: MergeRules, options: TrainingOptions) -> str:
-    size = rules.tokens + len(options.specials) + len(options.byte_tokens)
+def _describe_shortage(rules: MergeRules, others: int, options: TrainingOptions) -> str:
+    size = others + len(rules.pairs)
     wanted = f"{options.merges} merges" if options.vocab_size is None else f"a vocabulary of {options.vocab_size}"
     return f"{wanted} cannot be had: no pair is left after {len(rules.pairs)} merges, vocabulary {size}; ask for that or add text"
 
@@ -260,9 +327,10 @@ def _build_tokenizer(
     counts: pa.Table, rules: MergeRules, visible: Sequence[str], options: TrainingOptions, pretokenizer: PreTokenizer
 ) -> Tokenizer:
     training = _describe_training(counts, options)
+    parts: dict[str, Any] = {"pretokenizer": pretokenizer, "normalizer": options.normalizer, "template": options.template}
     if options.ids == "codepoint":
         by_code_point = CodePointModel.of({token: CODE_POINTS + place for place, token in enumerate(options.specials)})
-        return Tokenizer(by_code_point, pretokenizer=pretokenizer, normalizer=options.normalizer, training=training)
+        return Tokenizer(by_code_point, **parts, training=training)
     alphabet = options.alphabet(marks_spaces=pretokenizer.marks_spaces)
     tokens = token_strings(rules, visible, alphabet)
     symbols, products = [*options.byte_tokens, *visible], tokens[len(visible) :]
@@ -275,7 +343,7 @@ def _build_tokenizer(
         model = WordPieceModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token, limit)
     else:
         model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
-    return Tokenizer(model, pretokenizer=pretokenizer, normalizer=options.normalizer, training=training)
+    return Tokenizer(model, **parts, training=training)
 
 
 def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, object]:

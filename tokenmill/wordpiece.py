@@ -19,9 +19,8 @@ from tokenmill.kernels import wordpiece as kernel
 from tokenmill.kernels.bpe_merge import EMPTY
 from tokenmill.kernels.tables import power_of_two
 from tokenmill.models import Model, TokenWords
+from tokenmill.names import SCORES, WORDPIECE_MODELS
 
-MODELS = ("wordpiece", "byte-wordpiece")
-SCORES = ("likelihood", "frequency")
 #: BERT's own limit.
 MOST_CHARACTERS = 100
 _NO_LIMIT, _MOST_LIMIT = (1 << 63) - 1, (1 << 31) - 1
@@ -127,7 +126,7 @@ def check_limit(most_characters: int | None, *, of_bytes: bool) -> None:
 
 def check_options(model: str, score: str | None, most_characters: int | None) -> None:
     """Options of training that are for WordPiece alone. Raises `UsageError` for another model, and for values that are wrong."""
-    if model not in MODELS:
+    if model not in WORDPIECE_MODELS:
         for name, value in (("score", score), ("max word characters", most_characters)):
             if value is not None:
                 raise UsageError(f"{name} {value!r} is for wordpiece, not for {model}; leave it out")

@@ -17,6 +17,9 @@ from tokenmill.kernels import fingerprint
 from transforms.read_batches import DocumentBatch
 from transforms.splits import Split
 
+#: Words that a WordPiece model has no ids for: not made up by tokens, or with too many characters.
+LOST_WORDS = ("unknown_words", "long_words")
+
 
 @dataclass
 class FileAccount:
@@ -42,6 +45,7 @@ class SplitAccount:
         self._index = split.index
         self._made_ids = made_ids
         self._failure: dict[str, str] | None = None
+        self._lost = dict.fromkeys(LOST_WORDS, 0)
         self._files = {part.file.name: FileAccount() for part in split.ranges}
 
     def add_batch(self, batch: DocumentBatch) -> None:
@@ -60,6 +64,15 @@ class SplitAccount:
         """So many documents of a batch that was added turned out to be rejects."""
         self._files[file].encoded -= documents
         self._files[file].rejected += documents
+
+    def lose_words(self, **words: int) -> None:
+        """An unk token stands for so many words; the keys are those of `LOST_WORDS`."""
+        for kind, number in words.items():
+            self._lost[kind] += number
+
+    def lost_words(self) -> dict[str, int]:
+        """For how many words an unk token stands, where it does for any."""
+        return {kind: number for kind, number in self._lost.items() if number}
 
     def fail(self, error: TokenmillError) -> None:
         """The split cannot be read to its end: the run will not be published."""

@@ -15,6 +15,7 @@ from tokenmill.code_points import CodePointModel
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.json_text import parse_object, to_json
 from tokenmill.models import BpeModel, Model, alphabet_of
+from tokenmill.names import WORDPIECE_MODELS
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.templates import Template
@@ -124,7 +125,7 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     _check_keys(document)
     pretokenizer = _named(PreTokenizer.of, document, "pretokenizer", "wordpunct")
     _check_unicode(document, pretokenizer)
-    read_model = _read_wordpiece if document.get("model") in wordpiece.MODELS else _read_bpe
+    read_model = _read_wordpiece if document.get("model") in WORDPIECE_MODELS else _read_bpe
     model = _read_code_points(document) if "ids" in document else read_model(document, marks_spaces=pretokenizer.marks_spaces)
     normalizer = _named(Normalizer.of, document, "normalizer", "identity")
     template = _named(Template.of, document, "postprocessor", None)

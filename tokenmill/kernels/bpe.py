@@ -234,6 +234,19 @@ def find_unmerged(tables, text, ends, token_ids, unmerged):
 
 
 @kernel
+def encode_each(tables, text, ends, ids, id_ends):
+    """Encode words that lie end to end in `text`, without a cache: `id_ends[w]` (int64) is where the ids of word w end.
+
+    `ids`: int32[bytes of the text, and one more a word with an ending].
+    """
+    found, used, start = np.empty(SHORT_SYMBOLS, np.int64), np.int64(0), np.int64(0)
+    for word in range(ends.size):
+        used += encode_word(tables, text, start, ends[word], ids, used, found)
+        id_ends[word] = used
+        start = ends[word]
+
+
+@kernel
 def remember_words(cache, text, ends, token_ids):
     """Let the cache, which must have room, have words of one token each, of any length; arrays as in `find_unmerged`."""
     start = np.int64(0)

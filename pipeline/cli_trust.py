@@ -1,0 +1,45 @@
+"""The commands that check and plan: `verify`, `pin`. As in `cli.py`, options and texts only."""
+
+from __future__ import annotations
+
+import click
+
+from pipeline.console import until_pipe_closes
+
+
+@click.command()
+@click.argument("folder", metavar="DIR")
+@click.option("--deep", is_flag=True, help="Also make some shards again from the source, and decode documents.")
+@click.option("--repair", is_flag=True, help="Make shards that are not as they should be again, from the source.")
+@click.option("--source", multiple=True, metavar="INPUT", help="The input files; a build remembers its own.")
+def verify(folder: str, deep: bool, repair: bool, source: tuple[str, ...]) -> None:
+    """Check that a dataset, word counts, or all that a build has made are what their manifests say.
+
+    Every shard's size, sha256, rows, tokens and ids, and all sums. Exit code 3 with a line for each fault. --deep compares with
+    the source. --repair only puts bytes in place that have the sha256 of the manifest.
+
+    \b
+    tokenmill verify out/quickstart
+    tokenmill verify tokens --deep --source 'corpus/*.jsonl.gz'
+    """
+    from pipeline import proof
+
+    with until_pipe_closes():
+        print(proof.verify(folder, deep=deep, repair=repair, source=source))
+
+
+@click.command()
+@click.argument("folder", metavar="DIR")
+@click.argument("target", metavar="NEW_DIR")
+def pin(folder: str, target: str) -> None:
+    """Keep the present version of a dataset for as long as it is needed, in a folder of its own.
+
+    NEW_DIR gets second names (hard links) for the same files: it takes no room, and what later builds publish does not change it.
+
+    \b
+    tokenmill pin out/tokens runs/42/data
+    """
+    from pipeline import proof
+
+    with until_pipe_closes():
+        print(proof.pin(folder, target))

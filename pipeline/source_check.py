@@ -1,0 +1,164 @@
+"""`tokenmill verify --deep` and `--repair`: shards are made again from their source and compared, or put in place of bad ones.
+
+The manifest says which ranges of which files a shard was made of, and how they were read; the same ranges give the same bytes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from pipeline.accounting import describe_split
+from pipeline.driver import load_tokenizer
+from pipeline.inputs import resolve_inputs
+from pipeline.lock import hold_folder
+from pipeline.verify import Findings
+from tokenmill import schemas
+from tokenmill.alphabets import ByteAlphabet
+from tokenmill.errors import DataError, UsageError
+from tokenmill.packing import Packing
+from tokenmill.tokenizer import Tokenizer
+from transforms.encode import EncodeOptions, encode_split
+from transforms.journal import delete_files, file_exists, write_file_atomically
+from transforms.read import read_split
+from transforms.splits import Range, ReadOptions, SourceFile, Split
+
+#: Shards that are made again, and documents of each that are decoded.
+DEEP_SHARDS = 8
+DEEP_DOCUMENTS = 100
+
+
+def check_deep(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str], found: Findings) -> int:
+    """Make some shards again and compare them, first and last among them; returns how many."""
+    shards = manifest["shards"]
+    step = max(1, -(-len(shards) // DEEP_SHARDS))
+    chosen = sorted({*range(0, len(shards), step), *range(len(shards))[-1:]} - found.shards)
+    tokenizer = load_tokenizer(FileSystems.join(folder, "tokenizer.json"))
+    files = _find_files(manifest, inputs)
+    for number in chosen:
+        with tempfile.TemporaryDirectory() as temporary:
+            record = _encode_again(manifest, number, tokenizer, files, temporary)
+            if problem := _compare(record, shards[number]):
+                found.add(f"{shards[number]['path']}: {problem}", number)
+        if "packing" not in manifest and is_lossless(tokenizer):
+            for problem in _decode_some(folder, manifest, number, tokenizer, files):
+                found.add(f"{shards[number]['path']}: {problem}", number)
+    return len(chosen)
+
+
+def repair_shards(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str], numbers: Iterable[int]) -> int:
+    """Put shards in place that are made again from the source; those that would not have the manifest's bytes are refused.
+
+    Returns how many. `DataError` where the source or the tokenizer is not what it was: then nothing of that shard is replaced.
+    """
+    tokenizer = load_tokenizer(FileSystems.join(folder, "tokenizer.json"))
+    files, repaired = _find_files(manifest, inputs), 0
+    with hold_folder(folder):
+        for number in sorted(numbers):
+            shard = manifest["shards"][number]
+            with tempfile.TemporaryDirectory() as temporary:
+                record = _encode_again(manifest, number, tokenizer, files, temporary)
+                if problem := _compare(record, shard):
+                    raise DataError(f"{shard['path']}: cannot be repaired: {problem}; encode the corpus again")
+                _put_in_place(folder, temporary, number, len(manifest["shards"]))
+            repaired += 1
+    return repaired
+
+
+def is_lossless(tokenizer: Tokenizer) -> bool:
+    """Whether decoding gives back every text."""
+    plain = not getattr(tokenizer.normalizer, "steps", ())
+    return plain and tokenizer.pretokenizer.lossless and isinstance(tokenizer.model.alphabet, ByteAlphabet)
+
+
+def _find_files(manifest: Mapping[str, Any], inputs: Sequence[str]) -> dict[str, SourceFile]:
+    """The input files by the names that the manifest has for them."""
+    reading = manifest.get("reading")
+    if reading is None:
+        raise UsageError(
+            "the manifest does not say how its files were read: it is of an older tokenmill; encode the corpus again"
+        )
+    files = {file.name: file for file in resolve_inputs(inputs, format=reading["format"], document=reading["document"])}
+    if missing := [file["name"] for file in manifest["files"] if file["name"] not in files]:
+        raise UsageError(f"the dataset was made of {missing[0]!r}, which {' '.join(inputs)} does not hold; give all of --source")
+    return files
+
+
+def _make_split(manifest: Mapping[str, Any], number: int, files: Mapping[str, SourceFile]) -> Split:
+    ranges = [
+        Range(files[part["file"]], part["start"], part["end"], part["first_row"], part["rows"])
+        for part in manifest["shards"][number]["source"]
+    ]
+    return Split(number, tuple(ranges))
+
+
+def _read_options(manifest: Mapping[str, Any]) -> ReadOptions:
+    chosen = {name: tuple(value) if isinstance(value, list) else value for name, value in manifest["reading"].items()}
+    return ReadOptions(**{name: value for name, value in chosen.items() if name != "format"})
+
+
+def _make_options(manifest: Mapping[str, Any]) -> EncodeOptions:
+    """What the shards were made with, as the manifest says."""
+    packing, described = None, manifest.get("packing")
+    if described is not None:
+        eos, pad = (described[name] and (described[name]["token"], described[name]["id"]) for name in ("eos", "pad"))
+        columns = [name in described["columns"] for name in ("segment_ids", "position_ids")]
+        packing = Packing(described["block"], described["pack"], described["tail"], eos, pad, *columns)
+    return EncodeOptions(
+        _read_options(manifest), "", manifest["tokenizer"]["sha256"], packing=packing, shuffle=manifest.get("shuffle")
+    )
+
+
+def _encode_again(
+    manifest: Mapping[str, Any], number: int, tokenizer: Tokenizer, files: Mapping[str, SourceFile], temporary: str
+) -> dict[str, Any]:
+    options = replace(_make_options(manifest), shards_folder=temporary, journal_folder=temporary, rejects_folder=temporary)
+    return encode_split(_make_split(manifest, number, files), tokenizer, options, len(manifest["shards"]))
+
+
+def _compare(record: Mapping[str, Any], shard: Mapping[str, Any]) -> str | None:
+    """What tells a shard that was made again from the one in the manifest."""
+    if record["failure"] is not None:
+        return f"its source cannot be read ({record['failure']['message']})"
+    made = describe_split(record, shard["key"])
+    if made["files"] != shard["files"]:
+        return "its source has changed since it was encoded"
+    return None if made["sha256"] == shard["sha256"] else "the same source gives other tokens"
+
+
+def _decode_some(
+    folder: str, manifest: Mapping[str, Any], number: int, tokenizer: Tokenizer, files: Mapping[str, SourceFile]
+) -> list[str]:
+    """Documents of a shard, decoded, are the texts of the source, byte by byte."""
+    path = FileSystems.join(folder, manifest["shards"][number]["path"])
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        rows = pq.ParquetFile(file).read(columns=["doc_id", "input_ids"])
+    step = max(1, rows.num_rows // DEEP_DOCUMENTS)
+    places = range(0, rows.num_rows, step)
+    decoded = {rows["doc_id"][place].as_py(): tokenizer.decode_bytes(rows["input_ids"][place].as_py()) for place in places}
+    for batch in read_split(_make_split(manifest, number, files), _read_options(manifest)):
+        ids, texts = batch.documents["doc_id"], batch.documents["text"]
+        for place, doc_id in enumerate(ids.to_pylist()):
+            if doc_id in decoded and decoded.pop(doc_id) != texts[place].as_py().encode():
+                return [f"document {doc_id} does not decode to its text"]
+    return [f"document {next(iter(decoded))} is not in the source"] if decoded else []
+
+
+def _put_in_place(folder: str, temporary: str, number: int, shards: int) -> None:
+    """Rejects first: a shard that is whole stands for a repair that is done."""
+    for name, target in (
+        (schemas.reject_name(number, shards), FileSystems.join(folder, "rejects", schemas.reject_name(number, shards))),
+        (schemas.shard_name(number, shards), FileSystems.join(folder, schemas.shard_name(number, shards))),
+    ):
+        made = FileSystems.join(temporary, name)
+        if file_exists(made):
+            with open(made, "rb") as file:
+                write_file_atomically(target, file.read())
+        else:
+            delete_files([target])

@@ -1,0 +1,196 @@
+"""`tokenmill verify` finds each kind of damage, `--deep` what only the source can tell, `--repair` makes good, `pin` keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import proof
+from pipeline.build import build_dataset
+from pipeline.config import parse_config
+from pipeline.progress import reporter
+from tests.corpora import hash_folder, make_texts, write_jsonl
+from tokenmill import errors
+
+SHARD = "part-00001-of-00003.parquet"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a build has made of two files, one with rejects, in `out`; tests work on copies."""
+    folder = tmp_path_factory.mktemp("built")
+    (folder / "corpus").mkdir()
+    write_jsonl(folder / "corpus" / "a.jsonl", make_texts(80))
+    write_jsonl(folder / "corpus" / "b.jsonl", make_texts(60, seed=2))
+    with open(folder / "corpus" / "b.jsonl", "a") as file:
+        file.write('{"text": 1}\n{"text": "half')
+    build(folder, "out")
+    return folder
+
+
+def build(folder: Path, output: str) -> None:
+    config = {
+        "input": {"inputs": [str(folder / "corpus")]},
+        "train": {"model": "byte-bpe", "pretokenizer": "gpt2", "vocab_size": 300, "special": ["<|end|>"]},
+        "output": {"folder": str(folder / output)},
+        "split_mb": 0.0085,
+    }
+    build_dataset(parse_config(json.dumps(config)), reporter(quiet=True), ())
+
+
+@pytest.fixture
+def out(built: Path, tmp_path: Path) -> Path:
+    shutil.copytree(built / "out", tmp_path / "out")
+    return tmp_path / "out"
+
+
+def edit_manifest(change: Callable[[dict], None]) -> Callable[[Path], None]:
+    def edit(tokens: Path) -> None:
+        manifest = json.loads((tokens / "manifest.json").read_text())
+        change(manifest)
+        (tokens / "manifest.json").write_text(json.dumps(manifest))
+
+    return edit
+
+
+def write_rows(change: Callable[[pa.Table], pa.Table]) -> Callable[[Path], None]:
+    """Other rows in a shard, and the manifest's size and hash as if they were right."""
+
+    def write(tokens: Path) -> None:
+        import hashlib
+
+        pq.write_table(change(pq.read_table(tokens / SHARD)), tokens / SHARD)
+        content = (tokens / SHARD).read_bytes()
+        stated = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        edit_manifest(lambda manifest: manifest["shards"][1].update(stated))(tokens)
+
+    return write
+
+
+def set_first_id(table: pa.Table) -> pa.Table:
+    ids = table["input_ids"].to_pylist()
+    ids[0][0] = 300
+    return table.set_column(1, "input_ids", pa.array(ids, pa.list_(pa.int32())))
+
+
+DAMAGE: list[tuple[Callable[[Path], None], str]] = [
+    (lambda tokens: os.remove(tokens / SHARD), rf"{SHARD}: missing"),
+    (lambda tokens: flip_byte(tokens / SHARD), rf"{SHARD}: other bytes than the manifest's sha256 is of"),
+    (lambda tokens: (tokens / SHARD).write_bytes((tokens / SHARD).read_bytes()[:-9]), r"bytes, the manifest says"),
+    (write_rows(lambda table: table.slice(1)), r"rows, the manifest says"),
+    (write_rows(set_first_id), r"id 300: ids are from 0 to 299"),
+    (write_rows(lambda table: table.replace_schema_metadata({})), r"made by another tokenizer"),
+    (lambda tokens: shutil.copy(tokens / SHARD, tokens / "part-00003-of-00003.parquet"), r"not in the manifest"),
+    (
+        lambda tokens: (tokens / "tokenizer.json").write_text("{}"),
+        r"tokenizer\.json: missing, or not the one that made the shards",
+    ),
+    (lambda tokens: shutil.rmtree(tokens / "rejects"), r"rejects/part-.*: holds 0 rejects, the manifest says 2"),
+    (edit_manifest(lambda manifest: manifest["totals"].update(encoded=1)), r"totals: .* documents are not encoded \+ rejected"),
+    (
+        edit_manifest(lambda manifest: manifest["files"][0].update(bytes=1)),
+        r"a\.jsonl: its account is not the sum of the shards'",
+    ),
+    (edit_manifest(lambda manifest: manifest["files"][0].update(fingerprint="0" * 32)), r"a\.jsonl: its account is not the sum"),
+    (edit_manifest(lambda manifest: manifest["totals"].update(tokens=1)), r"totals: tokens or shards"),
+    (edit_manifest(lambda manifest: manifest.pop("totals")), r"not as tokenmill writes it \(KeyError: 'totals'\)"),
+]
+
+
+def flip_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE, ids=lambda value: value if isinstance(value, str) else "")
+def test_each_kind_of_damage_is_found(out: Path, damage: Callable[[Path], None], message: str) -> None:
+    assert "3 shards, 142 documents" in proof.verify(str(out))
+    damage(out / "tokens")
+    with pytest.raises(errors.DataError, match=message):
+        proof.verify(str(out))
+
+
+def test_word_counts_are_checked_too(out: Path) -> None:
+    flip_byte(out / "word-counts" / "part-00000-of-00001.parquet")
+    with pytest.raises(errors.DataError, match=r"word-counts: part-00000-of-00001\.parquet: missing, or other bytes"):
+        proof.verify(str(out))
+
+
+def test_the_chain_from_inputs_to_shards(out: Path, built: Path) -> None:
+    (out / "tokenizer.json").write_text(json.dumps({"merge_rules": [], "vocab": {"a": 0}}))
+    with pytest.raises(errors.DataError, match="tokens: made by another tokenizer than"):
+        proof.verify(str(out))
+    shutil.rmtree(out / "word-counts")
+    shutil.copytree(built / "out" / "word-counts", out / "word-counts")
+    edit_manifest(lambda manifest: manifest["files"].pop())(out / "word-counts")
+    edit_manifest(lambda manifest: manifest.update(input_fingerprint="0" * 32))(out / "word-counts")
+    with pytest.raises(errors.DataError, match="made from different texts"):
+        proof.verify(str(out))
+
+
+def test_deep_compares_with_the_source(built: Path, out: Path) -> None:
+    assert "deep     3 shards made again from the source" in proof.verify(str(out), deep=True)
+    wrong = write_rows(lambda table: table.set_column(1, "input_ids", table["input_ids"].combine_chunks()[::-1]))
+    tokens = pq.read_table(out / "tokens" / SHARD).schema.metadata
+    wrong(out / "tokens")
+    table = pq.read_table(out / "tokens" / SHARD).replace_schema_metadata(tokens)
+    write_rows(lambda _: table)(out / "tokens")
+    proof.verify(str(out))
+    with pytest.raises(errors.DataError, match=r"(?s)the same source gives other tokens.*does not decode to its text"):
+        proof.verify(str(out), deep=True)
+
+
+def test_repair_makes_bad_shards_again_to_the_byte(built: Path, out: Path) -> None:
+    before = hash_folder(out)
+    flip_byte(out / "tokens" / SHARD)
+    os.remove(out / "tokens" / "part-00000-of-00003.parquet")
+    shutil.rmtree(out / "tokens" / "rejects")
+    assert "repaired 3 shards" in proof.verify(str(out), repair=True)
+    assert hash_folder(out) == before
+
+
+def test_repair_from_a_source_that_has_changed_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    write_jsonl(tmp_path / "corpus" / "a.jsonl", make_texts(150))
+    build(tmp_path, "out")
+    shard = next((tmp_path / "out" / "tokens").glob("part-*"))
+    flip_byte(shard)
+    damaged = shard.read_bytes()
+    text = (tmp_path / "corpus" / "a.jsonl").read_text()
+    (tmp_path / "corpus" / "a.jsonl").write_text(text.replace("king", "gnik"))
+    with pytest.raises(errors.DataError, match="cannot be repaired: its source has changed since it was encoded"):
+        proof.verify(str(tmp_path / "out"), repair=True)
+    assert shard.read_bytes() == damaged
+
+
+def test_the_source_must_be_known_and_whole(built: Path, out: Path, tmp_path: Path) -> None:
+    shutil.copytree(out / "tokens", tmp_path / "alone")
+    with pytest.raises(errors.UsageError, match="does not say where its input files are; give them: --source"):
+        proof.verify(str(tmp_path / "alone"), deep=True)
+    assert "deep" in proof.verify(str(tmp_path / "alone"), deep=True, source=[str(built / "corpus")])
+    with pytest.raises(errors.UsageError, match=r"was made of 'a\.jsonl', which .* does not hold"):
+        proof.verify(str(tmp_path / "alone"), deep=True, source=[str(built / "corpus" / "b.jsonl")])
+    with pytest.raises(errors.UsageError, match="neither a dataset nor word counts"):
+        proof.verify(str(built / "corpus"))
+
+
+def test_a_pinned_version_outlives_the_next_build(tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    write_jsonl(tmp_path / "corpus" / "a.jsonl", make_texts(150))
+    build(tmp_path, "out")
+    before = hash_folder(tmp_path / "out" / "tokens")
+    assert proof.pin(str(tmp_path / "out" / "tokens"), str(tmp_path / "pinned")).startswith("pinned   ")
+    write_jsonl(tmp_path / "corpus" / "b.jsonl", make_texts(50, seed=5))
+    build(tmp_path, "out")
+    assert hash_folder(tmp_path / "pinned") == before != hash_folder(tmp_path / "out" / "tokens")
+    assert "verified" in proof.verify(str(tmp_path / "pinned"))
+    with pytest.raises(errors.OutputExistsError, match="a version that is pinned is not changed"):
+        proof.pin(str(tmp_path / "out" / "tokens"), str(tmp_path / "pinned"))

@@ -1,0 +1,300 @@
+"""`TokenDataset`: batches, blocks and documents of a dataset that `tokenmill encode` wrote, from any file system.
+
+    dataset = TokenDataset("blocks", batch_size=8, shuffle=True, seed=1)
+    for batch in dataset:                     # one epoch
+        batch["input_ids"]                    # int32[8, 2048]
+    dataset.state_dict()                      # load_state_dict goes on at exactly this batch
+    dataset.document("part1.jsonl.gz:17")     # int32[n]
+
+What batch number i of an epoch holds depends on the dataset, `batch_size`, `seed`, `window` and `lanes` alone: ranks and workers
+take every n-th of them, each its own, and together they give what one alone would give.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tokenmill.block_order import BatchPlan, RowOrder
+from tokenmill.block_rows import PART_COLUMNS, join_parts, list_parts
+from tokenmill.errors import DataError, UsageError
+from tokenmill.packing import Ints
+from tokenmill.read_ahead import GroupReader
+from tokenmill.shard_files import ShardFiles
+
+if TYPE_CHECKING:
+    from tokenmill.tokenizer import Tokenizer
+
+Batch = dict[str, npt.NDArray[np.integer]]
+
+#: The columns with a number for each token, in the order in which a batch has them.
+BATCH_COLUMNS = ("input_ids", "attention_mask", "segment_ids", "position_ids")
+_STATE_VERSION = 1
+#: What two states must agree in, for one to go on where the other was.
+_SETTINGS = ("batch_size", "shuffle", "seed", "window", "lanes", "drop_last")
+
+
+class TokenDataset:
+    """A finished dataset, read-only.
+
+    `folder` is a path or a URI (`s3://...`), `filesystem` one of pyarrow or fsspec where the URI alone does not say enough.
+    Iterating gives batches of packed blocks, from the place where it last stopped to the end of the epoch; after that, those of
+    the next epoch:
+
+    - `batch_size` blocks each, the last one of an epoch maybe fewer; `drop_last` leaves that out, and gives every rank as many;
+    - `columns`: some of `BATCH_COLUMNS`, by default those that the dataset has;
+    - `shuffle`: row groups in an order that `seed` and epoch decide, and the blocks of `window` row groups among each other;
+    - `rank` of `world` takes every world-th batch; `lanes` (a multiple of all ranks' workers together) lets each of them read
+      row groups of its own, at the price of another order;
+    - `read_ahead`: so many windows (without `shuffle`, row groups) are read by threads meanwhile; 0 reads when it is needed.
+
+    Arrays are the caller's to keep, not to write into: they may be views of a row group. Raises DataError for what is no finished
+    dataset, UsageError for options that do not fit it.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        *,
+        batch_size: int = 8,
+        columns: tuple[str, ...] | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        window: int = 16,
+        lanes: int = 1,
+        rank: int = 0,
+        world: int = 1,
+        drop_last: bool = False,
+        read_ahead: int = 2,
+        filesystem: Any = None,
+    ) -> None:
+        self._files = ShardFiles(folder, filesystem)
+        self.folder, self.manifest = folder, self._files.manifest
+        for name, value in {"batch_size": batch_size, "window": window, "lanes": lanes, "world": world}.items():
+            if value < 1:
+                raise UsageError(f"{name} is {value}: give 1 or more")
+        if not 0 <= rank < world:
+            raise UsageError(f"rank is {rank}: with a world of {world}, ranks are 0 to {world - 1}")
+        self.batch_size, self.shuffle, self.seed, self.window, self.lanes = batch_size, shuffle, seed, window, lanes
+        self.rank, self.world, self.drop_last, self._read_ahead = rank, world, drop_last, read_ahead
+        self.block: int | None = self.manifest.get("packing", {}).get("block")
+        self.columns = self._choose_columns(columns)
+        self._epoch = self._next = 0
+        self._places: list[tuple[int, int]] | None = None
+        self._sizes = np.empty(0, np.int64)
+
+    def __repr__(self) -> str:
+        rows = f"blocks of {self.block}" if self.block else "documents"
+        return f"TokenDataset({self.folder!r}: {self.rows:,} {rows}, {self.manifest['totals']['tokens']:,} tokens)"
+
+    # --- what it is
+
+    @property
+    def rows(self) -> int:
+        """How many rows: blocks, or documents where they are not packed."""
+        return sum(_rows_of(shard) for shard in self._files.shards)
+
+    @property
+    def embedding_rows(self) -> int:
+        """Rows of the Embedding layer that takes every id."""
+        return int(self.manifest["tokenizer"]["embedding_rows"])
+
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that made the ids; it stands in the folder."""
+        from tokenmill.formats import recognition
+
+        return recognition.loads(self._files.read_file("tokenizer.json"))
+
+    # --- single rows and documents
+
+    def row(self, number: int) -> dict[str, Any]:
+        """A row by its number: of a block its columns as arrays, `doc_ids` as a list; of a document `doc_id` and `input_ids`.
+
+        Reads one row group. `dataset.row(0)["input_ids"]` is int32[block].
+        """
+        if not 0 <= number < self.rows:
+            raise UsageError(f"row {number}: there are rows 0 to {self.rows - 1}")
+        shard, within = self._find_shard(number)
+        group, within = _find_group(self._files.footer(shard).rows, within)
+        names = list(self._files.footer(shard).chunks[group])
+        (row,) = self._files.read_table(shard, group, names).slice(within, 1).to_pylist()
+        texts = ("doc_id", "doc_ids")
+        return {name: value if name in texts else _to_array(name, value) for name, value in row.items()}
+
+    def document(self, doc_id: str) -> npt.NDArray[np.int32]:
+        """The tokens of a document, without EOS: int32[n]. Reads ids, and tokens of the row groups that have it.
+
+        Raises DataError where there is none of this id; of several, the first is given.
+        """
+        for shard in range(len(self._files.shards)):
+            parts = []
+            footer = self._files.footer(shard)
+            for group, id_range in enumerate(footer.id_ranges):
+                if id_range is not None and not id_range[0] <= doc_id <= id_range[1]:
+                    continue
+                if self.block is None:
+                    found = self._find_document(shard, group, doc_id)
+                    if found is not None:
+                        return found
+                elif doc_id in self._files.read_table(shard, group, ["doc_ids"])["doc_ids"].combine_chunks().values.to_pylist():
+                    blocks = self._files.read_table(shard, group, list(PART_COLUMNS))
+                    parts += [part for part in list_parts(blocks) if part.doc_id == doc_id]
+            for _, tokens in join_parts(parts):
+                return tokens
+        raise DataError(f"{self.folder}: no document is called {doc_id!r}; ids are those of the column doc_id or doc_ids")
+
+    # --- batches
+
+    def __len__(self) -> int:
+        """How many batches an epoch has for this rank."""
+        return len(range(self.rank, self._plan_end(), self.world))
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self.iterate(*self.turn(0, 1)):
+            self._next += self.world
+            yield batch
+        self._epoch, self._next = self._epoch + 1, 0
+
+    def turn(self, worker: int, workers: int) -> tuple[int, int]:
+        """First batch and step of one of this rank's workers, for `iterate`."""
+        return self._next + self.rank + self.world * worker, self.world * workers
+
+    def iterate(self, first: int, step: int) -> Iterator[Batch]:
+        """Batches number `first`, `first + step`, ... of the epoch; the dataset's own place stays where it is."""
+        plan = self._plan()
+        order = RowOrder(self._group_rows(), seed=self.seed if self.shuffle else None, epoch=self._epoch, window=self.window)
+        numbers = range(first, self._plan_end(), step)
+        with GroupReader(self._read_group, order, plan, numbers, self._read_ahead) as reader:
+            yield from reader.batches()
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch: with `shuffle`, each has an order of its own."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the beginning of an epoch."""
+        self._epoch, self._next = epoch, 0
+
+    def state_dict(self, batches: int | None = None) -> dict[str, Any]:
+        """Where iterating is, as plain numbers and strings; every rank has the same.
+
+        Other processes, such as the workers of torch's DataLoader, keep a place of their own: then say how many `batches` of this
+        epoch have been used.
+        """
+        done = self._next if batches is None else batches * self.world
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        return {"version": _STATE_VERSION, "epoch": self._epoch, "batch": done, "dataset": self._identify(), **settings}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another one was: the next batch is the one that came next there, whatever the number of ranks.
+
+        Raises UsageError for the state of another dataset, or of other settings.
+        """
+        if state.get("version") != _STATE_VERSION or state.get("dataset") != self._identify():
+            raise UsageError(f"this state is of another dataset than {self.folder}; load it into the one it was taken from")
+        for name in _SETTINGS:
+            if state[name] != getattr(self, name):
+                raise UsageError(
+                    f"this state was taken with {name}={state[name]}, here it is {getattr(self, name)}; use the same"
+                )
+        self._epoch, self._next = int(state["epoch"]), int(state["batch"])
+
+    # --- frameworks
+
+    def to_torch(self) -> Any:
+        """A `torch.utils.data.IterableDataset` of batches, dicts of int tensors: for `DataLoader(..., batch_size=None)`.
+
+        With any number of workers the batches are the same, in the same order.
+        """
+        from tokenmill.frameworks import torch_dataset
+
+        return torch_dataset(self)
+
+    def to_jax(self, device: Any = None) -> Iterator[dict[str, Any]]:
+        """Batches on a JAX device (or sharding), the next one on its way while one is used."""
+        from tokenmill.frameworks import put_on_device
+
+        return put_on_device(self, device)
+
+    def to_rows(self) -> Any:
+        """The rows as a sequence with `len` and `[]`: a data source for grain, a map-style dataset for torch."""
+        from tokenmill.frameworks import Rows
+
+        return Rows(self)
+
+    # --- inside
+
+    def _choose_columns(self, columns: tuple[str, ...] | None) -> tuple[str, ...]:
+        there = tuple(name for name in BATCH_COLUMNS if name in self.manifest.get("packing", {}).get("columns", ()))
+        for name in columns or ():
+            if name not in there:
+                raise UsageError(
+                    f"column {name!r}: this dataset has {', '.join(there) or 'documents of any length, and no batches'}"
+                )
+        return there if columns is None else tuple(columns)
+
+    def _plan(self) -> BatchPlan:
+        if self.block is None:
+            raise UsageError(f"{self.folder} holds documents of any length; batches need blocks: encode with --block N")
+        return BatchPlan(self.rows, self.batch_size, self.lanes, self.drop_last)
+
+    def _plan_end(self) -> int:
+        """How many batches an epoch has; with `drop_last`, those that every rank has its share of."""
+        count = len(self._plan())
+        return count // self.world * self.world if self.drop_last else count
+
+    def _group_rows(self) -> Ints:
+        """Rows of all row groups, from the manifest alone."""
+        size = int(self.manifest["packing"]["row_group_blocks"])
+        if self._places is None:
+            counts = [_rows_of(shard) for shard in self._files.shards]
+            self._places = [(shard, group) for shard, rows in enumerate(counts) for group in range(-(-rows // size))]
+            self._sizes = np.array([min(size, counts[shard] - group * size) for shard, group in self._places], np.int64)
+        return self._sizes
+
+    def _read_group(self, number: int) -> Batch:
+        """The arrays of a row group: rows x block for each column."""
+        shard, group = (self._places or [])[number]
+        pad = self.manifest["packing"]["pad"]
+        fill = {"input_ids": pad["id"] if pad else 0}
+        rows, block = int(self._sizes[number]), self.block or 0
+        return {name: self._files.read_matrix(shard, group, name, (rows, block), fill.get(name, 0)) for name in self.columns}
+
+    def _find_shard(self, row: int) -> tuple[int, int]:
+        for number, shard in enumerate(self._files.shards):
+            if row < _rows_of(shard):
+                return number, row
+            row -= _rows_of(shard)
+        raise AssertionError(row)
+
+    def _find_document(self, shard: int, group: int, doc_id: str) -> npt.NDArray[np.int32] | None:
+        ids = self._files.read_table(shard, group, ["doc_id"])["doc_id"].to_pylist()
+        if doc_id not in ids:
+            return None
+        lists = self._files.read_table(shard, group, ["input_ids"])["input_ids"]
+        return np.array(lists[ids.index(doc_id)].as_py(), np.int32)
+
+    def _identify(self) -> str:
+        """A hash of all shards: what the places in a state are places of."""
+        return hashlib.sha256(json.dumps([shard["sha256"] for shard in self._files.shards]).encode()).hexdigest()[:32]
+
+
+def _rows_of(shard: Mapping[str, Any]) -> int:
+    return int(shard["blocks"] if "blocks" in shard else shard["documents"])
+
+
+def _find_group(rows: list[int], row: int) -> tuple[int, int]:
+    ends = np.cumsum(rows)
+    group = int(np.searchsorted(ends, row, side="right"))
+    return group, row - int(ends[group]) + rows[group]
+
+
+def _to_array(name: str, value: Any) -> Any:
+    kind = {"attention_mask": np.int8, "doc_starts": np.int64}.get(name, np.int32)
+    return np.array(value, kind) if isinstance(value, list) else value

@@ -1,0 +1,196 @@
+"""The shards of a finished dataset on any file system that Arrow knows: what the manifest says, and reading single row groups."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from tokenmill import schemas
+from tokenmill.errors import DataError, UsageError
+from tokenmill.parquet_pages import OtherLayout, read_integers
+
+_SHARD_NAME = re.compile(r"part-\d{5,}-of-\d{5,}\.parquet")
+#: How many files are held open.
+_OPEN_FILES = 64
+_MOST_FOOTER_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Where a column of one row group lies in its file."""
+
+    offset: int
+    size: int
+    values: int
+    compression: str
+    has_dictionary: bool
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What a shard's footer tells, of each row group: its rows, the chunks of its columns by name, smallest and largest id."""
+
+    rows: list[int]
+    chunks: list[dict[str, Chunk]]
+    id_ranges: list[tuple[str, str] | None]
+    schema: pa.Schema
+
+
+class ShardFiles:
+    """Manifest and shards of the dataset in `folder`. Can be pickled; open files stay behind.
+
+    Raises DataError where there is no finished dataset, or a manifest that names files outside of the folder.
+    """
+
+    def __init__(self, folder: str, filesystem: Any = None) -> None:
+        self.folder = folder
+        self._filesystem, self._root = _find_filesystem(folder, filesystem)
+        self.manifest = self._read_manifest()
+        self.shards: list[dict[str, Any]] = self.manifest["shards"]
+        self._footers: dict[int, Footer] = {}
+        self._files: OrderedDict[int, Any] = OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_files": OrderedDict()}
+
+    def footer(self, shard: int) -> Footer:
+        """The footer of a shard, read once."""
+        if shard not in self._footers:
+            file = self._open(shard)
+            try:
+                self._footers[shard] = _read_footer(pq.read_metadata(file))
+            except (OSError, ValueError, pa.ArrowException) as error:
+                raise self._damaged(shard, error) from None
+        return self._footers[shard]
+
+    def read_matrix(self, shard: int, group: int, column: str, shape: tuple[int, int], pad: int) -> npt.NDArray[np.integer]:
+        """A column of a row group with a number for each token, as rows x block; shorter rows are filled up with `pad`."""
+        footer = self.footer(shard)
+        try:
+            chunk, rows, kind = footer.chunks[group][column], footer.rows[group], footer.schema.field(column).type
+        except (IndexError, KeyError) as error:
+            raise self._damaged(shard, error) from None
+        if rows != shape[0]:
+            raise self._damaged(shard, ValueError(f"row group {group} has {rows} rows instead of {shape[0]}"))
+        dtype = kind.value_type.to_pandas_dtype()
+        if chunk.values == rows * shape[1] and not chunk.has_dictionary:
+            try:
+                content = self._open(shard).read_at(chunk.size, chunk.offset)
+                return read_integers(content, chunk.values, chunk.compression).reshape(shape).astype(dtype, copy=False)
+            except OtherLayout:
+                pass
+            except (OSError, ValueError, pa.ArrowException) as error:
+                raise self._damaged(shard, error) from None
+        return self._pad_rows(shard, group, column, np.full(shape, pad, dtype))
+
+    def _pad_rows(self, shard: int, group: int, column: str, matrix: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+        """The rows of a column, read by Arrow, laid over `matrix`."""
+        lists = self.read_table(shard, group, [column])[column]
+        for row, values in zip(matrix, lists, strict=True):
+            tokens = values.values.to_numpy(zero_copy_only=False)[: row.size]
+            row[: tokens.size] = tokens
+        return matrix
+
+    def read_table(self, shard: int, group: int, columns: list[str]) -> pa.Table:
+        """Columns of a row group, by Arrow."""
+        try:
+            return pq.ParquetFile(self._open(shard)).read_row_group(group, columns=columns, use_threads=False)
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            raise self._damaged(shard, error) from None
+
+    def read_file(self, name: str) -> bytes:
+        """A file of the folder, such as the tokenizer's."""
+        try:
+            with self._filesystem.open_input_file(f"{self._root}/{name}") as file:
+                content: bytes = file.read()
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"{self.folder}/{name}: cannot be read ({error}); encode the corpus again") from None
+        return content
+
+    def _open(self, shard: int) -> Any:
+        if shard in self._files:
+            return self._files[shard]
+        try:
+            file = self._filesystem.open_input_file(f"{self._root}/{self.shards[shard]['path']}")
+        except (OSError, pa.ArrowException) as error:
+            raise self._damaged(shard, error) from None
+        self._files[shard] = file
+        if len(self._files) > _OPEN_FILES:
+            self._files.popitem(last=False)
+        return file
+
+    def _damaged(self, shard: int, error: Exception) -> DataError:
+        path, reason = self.shards[shard]["path"], (str(error).splitlines() or [""])[0]
+        return DataError(f"{self.folder}/{path}: missing or damaged ({reason}); encode the corpus again")
+
+    def _read_manifest(self) -> dict[str, Any]:
+        path = f"{self._root}/{schemas.MANIFEST}"
+        try:
+            with self._filesystem.open_input_file(path) as file:
+                manifest = json.loads(file.read())
+        except (OSError, pa.ArrowException):
+            raise DataError(f"{self.folder!r} is no finished dataset: it holds no {schemas.MANIFEST}") from None
+        except (ValueError, RecursionError):
+            raise DataError(f"{self.folder}/{schemas.MANIFEST} is damaged; encode the corpus again") from None
+        if not isinstance(manifest, dict) or manifest.get("format") != schemas.DATASET_FORMAT:
+            raise DataError(f"{self.folder}/{schemas.MANIFEST} is not that of a dataset; `tokenmill encode` writes one")
+        if manifest.get("version") != schemas.DATASET_VERSION:
+            raise DataError(
+                f"{self.folder} is a dataset of version {manifest.get('version')}; this is for {schemas.DATASET_VERSION}"
+            )
+        shards = manifest.get("shards")
+        if not isinstance(shards, list) or not all(isinstance(shard, dict) for shard in shards):
+            raise DataError(f"{self.folder}/{schemas.MANIFEST} is damaged: it lists no shards; encode the corpus again")
+        for shard in shards:
+            if not isinstance(shard.get("path"), str) or not _SHARD_NAME.fullmatch(shard["path"]):
+                raise DataError(
+                    f"{self.folder}/{schemas.MANIFEST}: {shard.get('path')!r} is no name of a shard; encode the corpus again"
+                )
+        return manifest
+
+
+def _find_filesystem(folder: str, filesystem: Any) -> tuple[Any, str]:
+    """The file system of a folder and its path there: local, `s3://`, `gs://`, `hdfs://`, or one that is given."""
+    if filesystem is not None:
+        if not isinstance(filesystem, pafs.FileSystem):
+            filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+        return filesystem, folder.rstrip("/")
+    if "://" not in folder:
+        return pafs.LocalFileSystem(), folder.rstrip("/") or "/"
+    try:
+        found, path = pafs.FileSystem.from_uri(folder)
+    except (ValueError, OSError, pa.ArrowException) as error:
+        raise UsageError(f"{folder}: {error}; give `filesystem=` one of pyarrow or fsspec") from None
+    return found, path.rstrip("/")
+
+
+def _read_footer(metadata: Any) -> Footer:
+    rows, chunks, ranges = [], [], []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        found, id_range = {}, None
+        for place in range(group.num_columns):
+            column = group.column(place)
+            name = column.path_in_schema.partition(".")[0]
+            found[name] = Chunk(
+                column.data_page_offset,
+                column.total_compressed_size,
+                column.num_values,
+                column.compression,
+                column.dictionary_page_offset is not None,
+            )
+            if name in ("doc_id", "doc_ids") and column.is_stats_set and column.statistics.has_min_max:
+                id_range = (column.statistics.min, column.statistics.max)
+        rows.append(group.num_rows)
+        chunks.append(found)
+        ranges.append(id_range)
+    return Footer(rows, chunks, ranges, metadata.schema.to_arrow_schema())
