@@ -175,13 +175,14 @@ def encode_documents(
         ids, encoded = ids.filter(known), encoded.filter(known)
         account.reject(batch.file, len(places))
     writer.write(shaper.shape(ids, encoded))
-    return heapq.merge(batch.rejects, (describe_unknown(batch, place, tokenizer) for place in places), key=attrgetter("row"))
+    lost = (describe_unknown(batch, place, tokenizer, allow_special=allow_special) for place in places)
+    return heapq.merge(batch.rejects, lost, key=attrgetter("row"))
 
 
-def describe_unknown(batch: DocumentBatch, place: int, tokenizer: Tokenizer) -> Reject:
+def describe_unknown(batch: DocumentBatch, place: int, tokenizer: Tokenizer, *, allow_special: bool = False) -> Reject:
     """The reject for a document that holds a character without an id."""
     doc_id, text = batch.documents["doc_id"][place].as_py(), batch.documents["text"][place].as_py()
-    reason = tokenizer.describe_unknown(text, f"document {doc_id}")
+    reason = tokenizer.describe_lost(batch.documents["text"].slice(place, 1), f"document {doc_id}", allow_special)
     return Reject(batch.file, int(batch.rows[place]), -1, reason, text.encode())
 
 
