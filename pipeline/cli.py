@@ -22,6 +22,7 @@ from pipeline.options import (
     PRETOKENIZER_OPTIONS,
     ROW_OPTIONS,
     RUN_OPTIONS,
+    WATCH_OPTIONS,
     choose_normalizer,
     choose_pretokenizer,
     choose_rows,
@@ -127,6 +128,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
 @click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to encode with.")
 @click.option("--output", required=True, metavar="DIR", help="Folder for the token shards and their manifest.")
 @ROW_OPTIONS
+@WATCH_OPTIONS
 @OVERWRITE
 @CORPUS_OPTIONS
 @RUN_OPTIONS
@@ -147,6 +149,16 @@ def encode(
     """
     from pipeline import driver, summary
 
+    if options["watch"]:
+        from pipeline import watching
+
+        if overwrite:
+            raise click.UsageError("--watch adds to what is there; leave --overwrite out, or encode once with it first")
+        run = make_run(beam_args, options)
+        watching.watch_corpus(
+            make_corpus(inputs, options), tokenizer, output, run, seconds=options["every"], rows=choose_rows(options)
+        )
+        return
     manifest = driver.encode_corpus(
         make_corpus(inputs, options),
         tokenizer,
