@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from pipeline.cli_texts import decode, explain, tokenize
-from pipeline.cli_trust import pin, verify
+from pipeline.cli_trust import pin, plan, verify
 from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import (
@@ -257,7 +257,7 @@ def build(beam_args: tuple[str, ...], config: str, overwrite: bool, retrain: boo
     say(work(loaded, report, beam_args, overwrite=overwrite, retrain=retrain), options)
 
 
-for command in (tokenize, decode, explain, verify, pin):
+for command in (tokenize, decode, explain, verify, pin, plan):
     main.add_command(command)
 
 
