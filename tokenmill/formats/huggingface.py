@@ -1,8 +1,8 @@
 """Hugging Face tokenizers' tokenizer.json, for byte-level BPE and for WordPiece.
 
-What is read and written: WordPiece and what goes with it, see `huggingface_wordpiece.py`; the model BPE; the pre-tokenizer ByteLevel, or a Split by one of the patterns of our pre-tokenizers
-followed by ByteLevel; the normalizers and post-processors of `huggingface_parts.py`; the decoder ByteLevel.
-Anything else is refused by its name and place, since it would give other ids in silence.
+What is read and written: WordPiece, see `huggingface_wordpiece.py`; the model BPE with the pre-tokenizer ByteLevel, or a Split by
+one of the patterns of our pre-tokenizers followed by ByteLevel, and the decoder ByteLevel; the normalizers and post-processors of
+`huggingface_parts.py`. Anything else is refused by its name and place, since it would give other ids in silence.
 
 Two things stay different. Special tokens inside a text: Hugging Face takes them for tokens, here they are plain text. And each
 program cuts words by its own Unicode version.

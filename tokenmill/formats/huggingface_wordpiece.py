@@ -34,11 +34,11 @@ def read_tokenizer(document: dict[str, Any], model: dict[str, Any], vocab: dict[
     if cutter is None:
         raise TokenizerFileError(f"pre_tokenizer: there is none; {' or '.join(_CUTTERS)} belongs there")
     check_fields("pre_tokenizer", cutter, {"type": ANYTHING})
-    _check_decoder(document, prefix)
     try:
         alphabet = wordpiece_alphabet("wordpiece", marks_spaces=False, prefix=prefix)
     except UsageError as error:
         raise TokenizerFileError(f"model.continuing_subword_prefix: {error}") from None
+    _check_decoder(document, prefix)
     # An unk token that is an ordinary one there is none that text could make: the words of these pre-tokenizers hold no bracket.
     names = tuple(dict.fromkeys([*specials, *([unk] if unk in vocab else [])]))
     made = WordPieceModel(
