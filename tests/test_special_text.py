@@ -11,6 +11,7 @@ import tiktoken
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
+from tiktoken.load import load_tiktoken_bpe
 
 from tests.training import few_cases, train
 from tokenmill import Tokenizer
@@ -115,7 +116,7 @@ def test_what_cannot_be_allowed(allowed: Any, message: str) -> None:
 def test_gpt2(shared_data: Path) -> None:
     ours = Tokenizer.from_file(shared_data / "vocab" / "gpt2.tiktoken")
     text = "a<|endoftext|> b"
-    ranks = tiktoken.load.load_tiktoken_bpe(str(shared_data / "vocab" / "gpt2.tiktoken"))
+    ranks = load_tiktoken_bpe(str(shared_data / "vocab" / "gpt2.tiktoken"))
     pattern = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
     peer = tiktoken.Encoding("gpt2", pat_str=pattern, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256})
     assert ours.encode(text) == peer.encode(text, disallowed_special=()) and 50256 not in ours.encode(text)

@@ -122,7 +122,7 @@ def _cut_texts(
     texts = np.arange(lengths.size)
     spans, other_spans = _whole(lengths), _whole(others)
     if truncation is not None and np.any(lengths + others + added > truncation.max_length):
-        room = _find_room(truncation, added)
+        room = find_room(truncation, added)
         if second is None or truncation.strategy == "only_first":
             texts, spans = _window(lengths, room - others, truncation, overflow=overflow)
             other_spans = other_spans[texts]
@@ -136,7 +136,8 @@ def _cut_texts(
     return texts, np.concatenate([spans + starts, other_spans + second_starts], axis=1)
 
 
-def _find_room(truncation: Truncation, added: int) -> int:
+def find_room(truncation: Truncation, added: int) -> int:
+    """How many tokens of texts a row has room for beside `added` special ones. Raises UsageError for too few."""
     room = truncation.max_length - added
     if room < 1 or truncation.stride >= room:
         raise UsageError(

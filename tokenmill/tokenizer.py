@@ -244,10 +244,10 @@ class Tokenizer:
         encoded, unknown, *_ = self.encode_counted(texts, allow_special=allow_special)
         if unknown.any():
             place = int(np.flatnonzero(unknown)[0])
-            raise UnknownCharacterError(self._describe_lost(texts.slice(place, 1), f"text {place}", allow_special))
+            raise UnknownCharacterError(self.describe_lost(texts.slice(place, 1), f"text {place}", allow_special))
         return encoded
 
-    def _describe_lost(self, texts: pa.Array, place: str, allow_special: Allowed) -> str:
+    def describe_lost(self, texts: pa.Array, place: str, allow_special: Allowed) -> str:
         """`describe_unknown` for the one text of an array, in which special tokens may stand."""
         finder = SpecialFinder.of(allow_special, self.special_tokens, self.model.vocab) if allow_special else None
         split = None if finder is None else finder.split(texts)
