@@ -1,7 +1,7 @@
-"""Hugging Face tokenizers' tokenizer.json, for byte-level BPE.
+"""Hugging Face tokenizers' tokenizer.json, for BPE on bytes or characters.
 
-What is read and written: the model BPE; the pre-tokenizer ByteLevel, or a Split by one of the patterns of our pre-tokenizers
-followed by ByteLevel; no normalizer; the post-processor ByteLevel, which leaves ids alone, or none; the decoder ByteLevel.
+What is read and written: the model BPE (`huggingface_bpe.py`); the pre-tokenizers and decoders of `huggingface_cutting.py`; no
+normalizer; the post-processor ByteLevel, which leaves ids alone, or none.
 Anything else is refused by its name and place, since it would give other ids in silence.
 
 Two things stay different. Special tokens inside a text: Hugging Face takes them for tokens, here they are plain text. And each
@@ -13,10 +13,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tokenmill.errors import TokenizerFileError
+from tokenmill.code_points import CodePointModel
+from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import huggingface_bpe
-from tokenmill.formats.building import bpe_model_of, build_tokenizer, refuse_characters, refuse_marks, refuse_options
-from tokenmill.formats.huggingface_cutting import BYTE_LEVEL, read_pretokenizer, write_byte_level, write_pretokenizer
+from tokenmill.formats.building import bpe_model_of
+from tokenmill.formats.huggingface_cutting import BYTE_LEVEL, check_decoder, read_cutting, write_decoder, write_pretokenizer
 from tokenmill.formats.huggingface_fields import (
     ANYTHING,
     Fields,
@@ -61,25 +62,13 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     model = read_component(document, "model", {"BPE"})
     if model is None:
         raise TokenizerFileError("model: there is none")
-    check_fields("model", model, huggingface_bpe.FIELDS)
     _refuse_normalizer(document.get("normalizer"))
-    pretokenizer = read_pretokenizer(document)
+    cutting = read_cutting(document)
     _check_post_processor(document.get("post_processor"))
-    if read_component(document, "decoder", {"ByteLevel"}) is None:
-        raise TokenizerFileError("decoder: there is none; ByteLevel belongs there")
+    check_decoder(document, cutting)
     vocab = typed("model.vocab", model.get("vocab"), dict)
-    rules = huggingface_bpe.read_rules(model)
     vocab, specials = _add_tokens(vocab, typed("added_tokens", document.get("added_tokens", []), list))
-    unk = model.get("unk_token")
-    return build_tokenizer(
-        vocab,
-        [rule for _, rule in rules],
-        pretokenizer=pretokenizer,
-        special_tokens=specials,
-        unk_token=unk if isinstance(unk, str) and unk in specials else None,
-        ignore_merges=typed("model.ignore_merges", model.get("ignore_merges", False), bool),
-        rule_place=lambda rank: f"model.merges[{rules[rank][0]}]",
-    )
+    return Tokenizer(huggingface_bpe.read_model(model, cutting, vocab, specials), pretokenizer=cutting.pretokenizer)
 
 
 def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int], list[str]]:
@@ -117,25 +106,23 @@ def _check_post_processor(processor: Any) -> None:
 
 
 def dumps(tokenizer: Tokenizer) -> bytes:
-    """The tokenizer.json of a byte-level tokenizer, byte for byte as Hugging Face saves it.
+    """The tokenizer.json of a BPE tokenizer, byte for byte as Hugging Face saves it.
 
     Raises `UsageError` where Hugging Face would not give the same ids.
     """
     model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
-    refuse_characters(tokenizer, "Hugging Face's ByteLevel")
-    refuse_options(tokenizer, "a file for Hugging Face")
-    refuse_marks(model, "Hugging Face's ByteLevel")
-    pretokenizer = write_pretokenizer(tokenizer.pretokenizer.name)
+    if isinstance(model, CodePointModel):
+        raise UsageError("a file for Hugging Face would have to list every code point; use --to native")
     document = {
         "version": _VERSION,
         "truncation": None,
         "padding": None,
         "added_tokens": _write_specials(model),
         "normalizer": None,
-        "pre_tokenizer": pretokenizer,
+        "pre_tokenizer": write_pretokenizer(tokenizer),
         "post_processor": None,
-        "decoder": write_byte_level(use_regex=True),
-        "model": huggingface_bpe.write_model(model),
+        "decoder": write_decoder(tokenizer),
+        "model": huggingface_bpe.write_model(tokenizer, model),
     }
     return json.dumps(document, ensure_ascii=False, indent=2).encode("utf-8")
 
