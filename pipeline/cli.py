@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 import click
 
-from pipeline.cli_trust import pin, verify
+from pipeline.cli_texts import decode, explain, tokenize
+from pipeline.cli_trust import pin, plan, verify
 from pipeline.commands import Commands
 from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import (
@@ -158,40 +159,6 @@ def encode(
 
 
 @main.command()
-@click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to use.")
-@click.argument("texts", nargs=-1, metavar="[TEXT...]")
-def tokenize(tokenizer: str, texts: tuple[str, ...]) -> None:
-    """Show tokens and ids, one JSON line a text; without TEXT, of each line of standard input.
-
-    \b
-    tokenmill tokenize --tokenizer tokenizer.json 'Hello, world!'
-    """
-    from pipeline import texts as handler
-
-    with until_pipe_closes():
-        handler.tokenize_texts(tokenizer, texts)
-
-
-@main.command()
-@click.option("--tokenizer", metavar="FILE", help="The tokenizer.json to use; a dataset brings its own.")
-@click.option("--doc", metavar="ID", help="Of a dataset, this document only.")
-@click.argument("ids", nargs=-1, metavar="[ID...|DIR]")
-def decode(tokenizer: str | None, doc: str | None, ids: tuple[str, ...]) -> None:
-    """Turn token ids back into text, or show the documents of a dataset.
-
-    Without ID or DIR, each line of standard input holds ids. A dataset gives one JSON line a document.
-
-    \b
-    tokenmill decode --tokenizer tokenizer.json 15496 11 995
-    tokenmill decode tokens --doc corpus.jsonl:17
-    """
-    from pipeline import texts as handler
-
-    with until_pipe_closes():
-        handler.decode_ids(tokenizer, ids, doc)
-
-
-@main.command()
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
 @click.option("--to", "format", required=True, type=click.Choice(TOKENIZER_FORMATS), help="The format to write.")
@@ -290,35 +257,8 @@ def build(beam_args: tuple[str, ...], config: str, overwrite: bool, retrain: boo
     say(work(loaded, report, beam_args, overwrite=overwrite, retrain=retrain), options)
 
 
-@main.command()
-@click.option("--tokenizer", metavar="FILE", help="Explain texts under this tokenizer.json.")
-@click.option(
-    "--train", "training", is_flag=True, help="Explain how rules are learned from words, or from texts on standard input."
-)
-@click.option("--model", type=click.Choice(["char-bpe", "byte-bpe"]), help="Of training [default: char-bpe].")
-@PRETOKENIZER_OPTIONS
-@click.option("--vocab-size", type=int, metavar="N", help="Train to N tokens: alphabet and merges.")
-@click.option("--merges", type=int, metavar="N", help="Train N merge rules [default: 10].")
-@click.option("--ties", type=click.Choice(["smallest", "first-seen"]), help="Of training, as in train [default: smallest].")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the same content.")
-@click.argument("texts", nargs=-1, metavar="[TEXT...|WORD:COUNT...]")
-def explain(tokenizer: str | None, texts: tuple[str, ...], **options: Any) -> None:
-    """Show step by step how a text becomes tokens, or how merge rules are learned from a few words.
-
-    For learning: plain algorithms, and 2,000 characters at most. Words given with counts are not cut any further.
-
-    \b
-    tokenmill explain --tokenizer tokenizer.json 'Hello, world!'
-    tokenmill explain --train low:5 lower:2 newest:6 widest:3 --vocab-size 13 --ties first-seen
-    """
-    from pipeline import explain as handler
-
-    with until_pipe_closes():
-        handler.explain(tokenizer, texts, choose_pretokenizer(options), **options)
-
-
-main.add_command(verify)
-main.add_command(pin)
+for command in (tokenize, decode, explain, verify, pin, plan):
+    main.add_command(command)
 
 
 def refuse_reading_options(counts: str, options: dict[str, Any]) -> None:

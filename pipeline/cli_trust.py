@@ -1,4 +1,4 @@
-"""The commands that check and plan: `verify`, `pin`. As in `cli.py`, options and texts only."""
+"""The commands that check and plan: `verify`, `pin`, `plan`. As in `cli.py`, options and texts only."""
 
 from __future__ import annotations
 
@@ -43,3 +43,32 @@ def pin(folder: str, target: str) -> None:
 
     with until_pipe_closes():
         print(proof.pin(folder, target))
+
+
+@click.command()
+@click.argument("config", metavar="CONFIG.yaml")
+@click.option(
+    "--sample",
+    type=click.FloatRange(min=0, max=100, min_open=True),
+    default=5,
+    show_default=True,
+    metavar="PERCENT",
+    help="How much of the corpus to look at; 4 MB at least.",
+)
+def plan(config: str, sample: float) -> None:
+    """Say what `tokenmill build CONFIG.yaml` will need: documents, distinct words, memory, time, shards and disk.
+
+    A share of the corpus is counted, trained on and encoded in this process; nothing is kept. Exit code 2, with the figures, when
+    this machine has too little memory or disk.
+
+    \b
+    tokenmill plan configs/quickstart.yaml
+    """
+    from pipeline import estimate
+    from pipeline.config import load_config
+
+    loaded = load_config(config)
+    reckoned, taken = estimate.estimate_build(loaded, sample / 100)
+    with until_pipe_closes():
+        print(estimate.describe_estimate(reckoned, taken, loaded))
+    estimate.check_machine(reckoned, loaded.output.folder)

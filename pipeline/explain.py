@@ -12,9 +12,11 @@ from pipeline.progress import count_things, show_printable
 from tokenmill.errors import InvalidTextError, UsageError
 from tokenmill.explain.symbols import check_length
 from tokenmill.explain.training import LearnedMerge, Score, TrainingExplanation, explain_training
+from tokenmill.names import default_pretokenizer
 
 if TYPE_CHECKING:
     from tokenmill.explain.encoding import TextExplanation, WordExplanation
+    from tokenmill.explain.matching import Match
     from tokenmill.pretokenizers import PreTokenizer
 
 MERGES = 10
@@ -22,7 +24,14 @@ MOST_COUNT = 10**12
 #: What `--ties` says.
 ORDERS = {"smallest": "the one with the smallest ids", "first-seen": "the one that is seen first"}
 #: What a symbol is to each model.
-SYMBOLS = {"char-bpe": "a symbol is a character", "byte-bpe": "a symbol is a byte, shown as one character: a space as Ġ"}
+SYMBOLS = {
+    "char-bpe": "a symbol is a character",
+    "byte-bpe": "a symbol is a byte, shown as one character: a space as Ġ",
+    "wordpiece": "a symbol is a character, with ## in front inside a word",
+    "byte-wordpiece": "a symbol is a byte, shown as one character: a space as Ġ; with ## in front inside a word",
+}
+#: So many strings that are no tokens are shown of each step of the longest match.
+_SHOWN_TRIED = 4
 _WIDTH = 100
 _INDENT = 12
 
@@ -45,7 +54,7 @@ def explain(
     if training and tokenizer_path is not None:
         raise UsageError("--train makes rules, --tokenizer applies those of a file; give one of them")
     if training:
-        chosen = {name: options[name] for name in ("model", "ties", "vocab_size", "merges")}
+        chosen = {name: options[name] for name in ("model", "ties", "score", "vocab_size", "merges")}
         explained = train_on_words(texts, cutter, **chosen)
         print(json_line(explained) if as_json else describe_training(explained))
         return
@@ -70,18 +79,20 @@ def train_on_words(
     *,
     model: str | None = None,
     ties: str | None = None,
+    score: str | None = None,
     vocab_size: int | None = None,
     merges: int | None = None,
 ) -> TrainingExplanation:
     """Train on words given as `low:5`, or on those of the texts of standard input; `MERGES` rules unless a size is given."""
     from tokenmill.pretokenizers import PreTokenizer
 
-    cutter = cutter or PreTokenizer("gpt2")
+    cutter = cutter or PreTokenizer(default_pretokenizer(model))
     return explain_training(
         add_up_counts(map(parse_word, words)) if words else count_words(read_texts(), cutter),
         model=model or "char-bpe",
         marks_spaces=cutter.marks_spaces,
         ties=ties or "smallest",
+        score=score,
         vocab_size=vocab_size,
         merges=MERGES if merges is None and vocab_size is None else merges,
     )
@@ -196,12 +207,12 @@ def describe_text(explained: TextExplanation) -> str:
         *entry("model", f"{explained.model}: {SYMBOLS[explained.model]}"),
     ]
     for number, word in enumerate(explained.words, start=1):
-        lines += ["", *describe_word(number, word, explained.normalized)]
+        lines += ["", *describe_word(number, word, explained.normalized, explained.model)]
     lines += ["", *entry("tokens", *map(show, explained.tokens)), *entry("ids", *map(show_id, explained.ids))]
     return "\n".join(lines + describe_characters(explained) + entry("decoded", describe_decoded(explained)))
 
 
-def describe_word(number: int, word: WordExplanation, text: str) -> list[str]:
+def describe_word(number: int, word: WordExplanation, text: str, model: str) -> list[str]:
     """A word: its place, its symbols, each merge with its rank, its tokens and ids."""
     (start, end), (first, last) = word.characters, word.bytes
     lines = entry(f"word {number}", f"{text[start:end]!r}   characters {start}:{end}, bytes {first}:{last}")
@@ -210,12 +221,22 @@ def describe_word(number: int, word: WordExplanation, text: str) -> list[str]:
     width = max(map(len, pairs), default=0)
     for merge, pair in zip(word.merges, pairs, strict=True):
         lines += entry(f"  rank {merge.rank}", f"{pair:{width}} -> {join(merge.symbols)}")
-    if not word.merges:
-        lines += entry("", "no rule applies")
+    for match in word.matches:
+        lines += describe_match(match)
+    if not word.merges and not word.matches:
+        lines += entry("", "no rule applies" if model in ("char-bpe", "byte-bpe") else "too many characters")
     lines += [*entry("tokens", *map(show, word.tokens)), *entry("ids", *map(show_id, word.ids))]
     if word.spells != word.tokens:
         lines += entry("stand for", *(f"'{show_printable(spell)}'" for spell in word.spells))
     return lines
+
+
+def describe_match(match: Match) -> list[str]:
+    """A step of the longest match: `from 4   not ##able, ##abl; ##ab`."""
+    shown = [show(text) for text in match.tried[:_SHOWN_TRIED]]
+    more = [f"and {len(match.tried) - _SHOWN_TRIED} shorter"] if len(match.tried) > _SHOWN_TRIED else []
+    tried = f"   no {', '.join(shown + more)}" if match.tried else ""
+    return entry(f"  from {match.at}", f"{'none fits' if match.token is None else show(match.token)}{tried}")
 
 
 def describe_characters(explained: TextExplanation) -> list[str]:
@@ -268,8 +289,8 @@ def join(symbols: Iterable[str]) -> str:
 
 
 def show_score(score: Score) -> str:
-    """A count as `1,000`, a fraction as `1/5`."""
-    return f"{score:,}" if isinstance(score, int) else str(score)
+    """A count as `1,000`, a fraction as `0.2000`."""
+    return f"{score:,}" if isinstance(score, int) else f"{float(score):.4f}"
 
 
 def show_id(token_id: int | None) -> str:

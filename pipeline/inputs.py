@@ -223,7 +223,7 @@ def plan_splits(
         cuts = list(pool.map(lambda file: cut_file(file, options, split_bytes), files))
         _check_first_jsonl(files, options)
         ranges = _number_rows(cuts, pool) if limit is None else list(_limit_rows(cuts, limit))
-    return _pack(ranges, split_bytes)
+    return pack_ranges(ranges, split_bytes)
 
 
 @contextlib.contextmanager
@@ -293,7 +293,7 @@ def _set(part: SizedRange, **changes: int) -> SizedRange:
     return replace(part, range=replace(part.range, **fields))
 
 
-def _pack(parts: Sequence[SizedRange], split_bytes: int) -> list[Split]:
+def pack_ranges(parts: Sequence[SizedRange], split_bytes: int) -> list[Split]:
     """Fill splits with neighbours, in order, as long as they stay within `split_bytes`.
 
     Where a split ends is decided by names and sizes nearby: a file that comes, goes or changes moves the ends next to it, and a

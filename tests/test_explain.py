@@ -107,7 +107,7 @@ def test_a_model_may_bring_scores_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
         *(("q", "z", Fraction(1, 5)), ("a", "b", Fraction(1, 100)))
     ]
     shown = describe_training(explained)
-    assert "why         score 1/5: the highest" in shown and "a b  1/100          = count / (count × count)" in shown
+    assert "why         score 0.2000: the highest" in shown and "a b  0.0100          = count / (count × count)" in shown
 
 
 def test_a_byte_model_has_all_bytes() -> None:
@@ -233,7 +233,7 @@ def test_limits_of_texts() -> None:
     )
     other = BpeModel("unigram", CharacterAlphabet(marks_spaces=False), {"a": 0}, ())
     assert message_of(lambda: explain_text(Tokenizer(other, pretokenizer=PreTokenizer("none")), "a"), UsageError) == (
-        "model 'unigram' cannot be explained; char-bpe and byte-bpe can"
+        "model 'unigram' cannot be explained; char-bpe, byte-bpe, wordpiece, byte-wordpiece can"
     )
     assert message_of(lambda: explain_text(estimate(), "a\udc80"), InvalidTextError) == (
         "the text is not UTF-8 at character 1; explain takes Unicode text, so replace it"

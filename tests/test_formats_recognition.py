@@ -98,7 +98,7 @@ def test_half_a_folder_is_refused() -> None:
         with pytest.raises(TokenizerFileError) as caught:
             recognition.loads_folder(half)
         assert str(caught.value) == f"{missing}: it is missing; vocab.json and merges.txt belong together"
-    with pytest.raises(TokenizerFileError, match=r"holds neither tokenizer\.json nor vocab\.json and merges\.txt"):
+    with pytest.raises(TokenizerFileError, match=r"holds neither tokenizer\.json nor vocab\.txt nor vocab\.json and merges\.txt"):
         recognition.loads_folder({})
 
 

@@ -324,7 +324,7 @@ def test_a_file_that_comes_goes_or_grows_moves_few_splits() -> None:
 
 def pack(files: dict[str, int]) -> list[tuple[tuple[str, int], ...]]:
     ranges = [Range(SourceFile(name, name, "text"), 0, size) for name, size in sorted(files.items())]
-    splits = inputs._pack([SizedRange(part, None, part.end) for part in ranges], 2_000)
+    splits = inputs.pack_ranges([SizedRange(part, None, part.end) for part in ranges], 2_000)
     return [tuple((part.file.name, part.end) for part in split.ranges) for split in splits]
 
 

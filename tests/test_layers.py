@@ -64,6 +64,7 @@ HEAVY = {
     "apache_beam": ("transforms/", "pipeline/"),
     "click": (
         "pipeline/cli.py",
+        "pipeline/cli_texts.py",
         "pipeline/cli_trust.py",
         "pipeline/commands.py",
         "pipeline/options.py",

@@ -18,7 +18,7 @@ DigitGroup = Literal[1, 3]
 DIGIT_GROUPS: tuple[int, ...] = get_args(DigitGroup)
 
 #: What `tokenmill convert --to` takes, and `Tokenizer.to_format`.
-TOKENIZER_FORMATS = ("native", "huggingface", "tiktoken", "gpt2", "two-key")
+TOKENIZER_FORMATS = ("native", "huggingface", "tiktoken", "gpt2", "two-key", "vocab-txt")
 
 ModelName = Literal["byte-bpe", "char-bpe", "char", "wordpiece", "byte-wordpiece"]
 #: What `--model` takes.

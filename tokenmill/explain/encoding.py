@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 from tokenmill import reference_words
 from tokenmill.data import load_class_table
 from tokenmill.errors import UsageError
+from tokenmill.explain.matching import Match, match_symbols, split_symbols
 from tokenmill.explain.symbols import check_length, check_text, split_word
 from tokenmill.kernels import scan_classes
 from tokenmill.models import BpeModel
+from tokenmill.names import WORDPIECE_MODELS
 from tokenmill.patterns import compile_pattern, split_by_pattern
 from tokenmill.reference import Pair
+from tokenmill.wordpiece import WordPieceModel
 
 if TYPE_CHECKING:
     from tokenmill.pretokenizers import PreTokenizer
     from tokenmill.tokenizer import Tokenizer
 
-EXPLAINED_MODELS = ("char-bpe", "byte-bpe")
+EXPLAINED_MODELS = ("char-bpe", "byte-bpe", *WORDPIECE_MODELS)
 
 #: The classes that patterns go by, and their bits in the table.
 _CLASSES = (
@@ -49,8 +52,9 @@ class WordExplanation:
     """A word's way to tokens.
 
     `characters` and `bytes` are its place in the text, (start, end) with the end excluded; a whitespace that a word is marked for
-    is part of it. `spells` is what each token stands for, bytes that are no character by themselves as `\\xc3`. An id is None for
-    a character that is unknown to a model without an unk token.
+    is part of it. `matches`: the steps of a WordPiece model, which has no merges to apply. `spells` is what each token stands
+    for, bytes that are no character by themselves as `\\xc3`. An id is None for a character that is unknown to a model without
+    an unk token.
     """
 
     word: str
@@ -61,6 +65,7 @@ class WordExplanation:
     tokens: tuple[str, ...]
     ids: tuple[int | None, ...]
     spells: tuple[str, ...]
+    matches: tuple[Match, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
     cannot hold.
     """
     if tokenizer.model.name not in EXPLAINED_MODELS:
-        raise UsageError(f"model {tokenizer.model.name!r} cannot be explained; {' and '.join(EXPLAINED_MODELS)} can")
+        raise UsageError(f"model {tokenizer.model.name!r} cannot be explained; {', '.join(EXPLAINED_MODELS)} can")
     model = tokenizer.model
     if isinstance(model, BpeModel) and (model.marks.text or model.alphabet.byte_fallback or model.fuse_unk):
         raise UsageError("explain shows no marks on words, no byte fallback and no joined unknown characters; use tokenize")
@@ -177,6 +182,8 @@ def is_certain(character: str) -> bool:
 
 
 def _explain_word(tokenizer: Tokenizer, ranks: Mapping[Pair, int], text: str, word: str, start: int) -> WordExplanation:
+    if isinstance(tokenizer.model, WordPieceModel):
+        return _explain_matching(tokenizer, tokenizer.model, text, word, start)
     symbols = split_word(word, tokenizer.model.name, tokenizer.pretokenizer.marks_spaces)
     merges = tuple(apply_merges(symbols, ranks))
     last, whole = merges[-1].symbols if merges else tuple(symbols), "".join(symbols)
@@ -198,6 +205,28 @@ def _explain_word(tokenizer: Tokenizer, ranks: Mapping[Pair, int], text: str, wo
         tokens=tuple(token for token, _ in found),
         ids=tuple(token_id for _, token_id in found),
         spells=tuple(_spell(tokenizer, token, token_id) for token, token_id in found),
+    )
+
+
+def _explain_matching(tokenizer: Tokenizer, model: WordPieceModel, text: str, word: str, start: int) -> WordExplanation:
+    symbols = split_symbols(model, word, tokenizer.pretokenizer.marks_spaces)
+    matched = match_symbols(model, symbols)
+    tokens: list[str] = [match.token for match in matched.matches if match.token is not None]
+    ids: list[int | None] = [model.vocab[token] for token in tokens]
+    if matched.too_long or matched.lost_at is not None:
+        unk = model.unk_token
+        tokens, ids = ["".join(symbols) if unk is None else unk], [None if unk is None else model.vocab[unk]]
+    first_byte, end = len(text[:start].encode()), start + len(word)
+    return WordExplanation(
+        word="".join(symbols),
+        characters=(start, end),
+        bytes=(first_byte, first_byte + len(text[start:end].encode())),
+        symbols=tuple(symbols),
+        merges=(),
+        tokens=tuple(tokens),
+        ids=tuple(ids),
+        spells=tuple(_spell(tokenizer, token, token_id) for token, token_id in zip(tokens, ids, strict=True)),
+        matches=matched.matches,
     )
 
 
@@ -229,10 +258,17 @@ def _spell(tokenizer: Tokenizer, token: str, token_id: int | None) -> str:
 
 
 def _find_unknown(tokenizer: Tokenizer, text: str, words: Iterable[WordExplanation]) -> Iterator[UnknownCharacter]:
-    """Only character models have unknown ones; there a symbol is a character."""
+    """Only character models have unknown ones; there a symbol is a character. To WordPiece it is the one where no token fits."""
     for word in words:
+        if isinstance(tokenizer.model, WordPieceModel):
+            lost = [match.at + word.characters[0] for match in word.matches if match.token is None]
+            yield from (_name_unknown(tokenizer, text[at], at) for at in lost)
+            continue
         for at, symbol in enumerate(word.symbols, start=word.characters[0]):
             if not is_known(tokenizer, symbol):
-                character = text[at]
-                name = unicodedata.name(character, "without a name")
-                yield UnknownCharacter(character, f"U+{ord(character):04X}", name, at, tokenizer.model.unk_token)
+                yield _name_unknown(tokenizer, text[at], at)
+
+
+def _name_unknown(tokenizer: Tokenizer, character: str, at: int) -> UnknownCharacter:
+    name = unicodedata.name(character, "without a name")
+    return UnknownCharacter(character, f"U+{ord(character):04X}", name, at, tokenizer.model.unk_token)

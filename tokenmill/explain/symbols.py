@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tokenmill import reference
+from tokenmill import reference, reference_wordpiece
 from tokenmill.errors import InvalidTextError, UsageError
 
 #: Characters of a text, and of all words trained on: more than anybody reads step by step.
@@ -11,6 +11,8 @@ MOST_CHARACTERS = 2_000
 
 def split_word(word: str, model: str, marks_spaces: bool) -> list[str]:
     """The base symbols of a word in a model; `marks_spaces` as in `CharacterAlphabet`: `" é"` is `Ġ`, `é`, or in bytes `ĠÃ©`."""
+    if model == "wordpiece":
+        return reference_wordpiece.split_word(reference.split_into_characters(word) if marks_spaces else list(word))
     if model == "byte-bpe":
         return reference.split_into_bytes(word)
     return reference.split_into_characters(word) if marks_spaces else list(word)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
-from tokenmill import reference
+from tokenmill import reference, reference_wordpiece
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
 from tokenmill.explain.symbols import check_length, check_text, split_word
+from tokenmill.names import SCORES
 from tokenmill.reference import Pair
 
 SHOWN_CANDIDATES = 5
@@ -34,12 +35,14 @@ class CountedWord:
 class Scoring:
     """How a model ranks pairs: the highest score is merged.
 
-    `score_pairs` gives the score of each pair of the words, in order of first occurrence; `show_working` how one came about.
+    `score_pairs` gives the score of each pair of the words, in order of first occurrence; `show_working` how one came about;
+    `join` what a pair makes.
     """
 
     name: str
     score_pairs: Callable[[Sequence[CountedWord]], dict[Pair, Score]]
     show_working: Callable[[Pair, Sequence[CountedWord]], str]
+    join: Callable[[Pair], str] = "".join
 
 
 @dataclass(frozen=True)
@@ -92,31 +95,42 @@ def explain_training(
     model: str = "char-bpe",
     marks_spaces: bool = True,
     ties: str = "smallest",
+    score: str | None = None,
     vocab_size: int | None = None,
     merges: int | None = None,
 ) -> TrainingExplanation:
     """Train on words and their counts, in corpus order, and tell each round.
 
     Stops at `vocab_size` tokens (alphabet and products) or after `merges` rules, whichever is given, or when no pair is left.
-    `marks_spaces`: a space in a character model shows as `Ġ`. Raises `NothingToTrainOnError` for no words,
-    `VocabularySizeError` where the size is below the alphabet, `UsageError` for too much text and for options that are wrong.
+    `marks_spaces`: a space in a character model shows as `Ġ`; `score`: of wordpiece, `likelihood` (default) or `frequency`.
+    Raises `NothingToTrainOnError` for no words, `VocabularySizeError` where the size is below the alphabet, `UsageError` for too
+    much text and for options that are wrong.
     """
     _check_training(words, model, ties, vocab_size, merges)
+    scoring = choose_scoring(model, score)
     counted = tuple(CountedWord(word, n, tuple(split_word(word, model, marks_spaces))) for word, n in words.items())
     seen = {symbol for word in counted for symbol in word.symbols}
-    alphabet = sorted(reference.visible_bytes() if model == "byte-bpe" else seen)
+    sort = reference_wordpiece.sort_alphabet if model == "wordpiece" else sorted
+    alphabet = sort(reference.visible_bytes() if model == "byte-bpe" else seen)
     if vocab_size is not None and vocab_size < len(alphabet):
         raise VocabularySizeError(
             f"vocabulary size {vocab_size} is too small: the alphabet has {len(alphabet)} symbols; give at least {len(alphabet)}"
         )
     wanted = vocab_size - len(alphabet) if vocab_size is not None else merges or 0
-    scoring = SCORINGS[model]
     learned = tuple(_learn_merges(counted, alphabet, scoring, ties, wanted))
     stop = f"vocabulary size {vocab_size} reached" if merges is None else f"{merges} merges made"
     if len(learned) < wanted:
         stop = f"no pair is left after {len(learned)} merges: every word is one symbol"
     products = tuple(merge.product for merge in learned)
     return TrainingExplanation(model, scoring.name, ties, counted, tuple(alphabet), learned, stop, (*alphabet, *products))
+
+
+def choose_scoring(model: str, score: str | None) -> Scoring:
+    """How a model ranks pairs. Raises `UsageError` for a score of another model."""
+    if score is not None and (model != "wordpiece" or score not in SCORES):
+        choices = f"choose one of {', '.join(SCORES)}" if model == "wordpiece" else f"{model} has none to choose"
+        raise UsageError(f"score {score!r} is not known; {choices}")
+    return replace(BY_COUNT, join=SCORINGS[model].join) if score == "frequency" else SCORINGS[model]
 
 
 def _check_training(words: Mapping[str, int], model: str, ties: str, vocab_size: int | None, merges: int | None) -> None:
@@ -155,10 +169,11 @@ def _learn_merges(
             for pair in ranked[:SHOWN_CANDIDATES]
         )
         reason = _give_reason(chosen, sharing, words, order)
-        words = [replace(word, symbols=tuple(reference.replace_pair(word.symbols, chosen))) for word in words]
+        product = scoring.join(chosen)
+        words = [replace(word, symbols=tuple(reference.replace_pair(word.symbols, chosen, product))) for word in words]
         after = tuple(word.symbols for word in words)
-        yield LearnedMerge(rank, left, right, left + right, highest, reason, len(scores), candidates, after)
-        ids.setdefault(left + right, len(ids))
+        yield LearnedMerge(rank, left, right, product, highest, reason, len(scores), candidates, after)
+        ids.setdefault(product, len(ids))
 
 
 def _rank_pairs(scores: Mapping[Pair, Score], ids: Mapping[str, int] | None) -> list[Pair]:
@@ -194,8 +209,23 @@ def _name(word: CountedWord) -> str:
     return word.word.replace(" ", "␣")
 
 
+def _score_by_likelihood(words: Sequence[CountedWord]) -> dict[Pair, Score]:
+    """What WordPiece goes by: how much more often a pair occurs than its parts would meet by chance."""
+    return {**reference_wordpiece.score_pairs([word.symbols for word in words], [word.count for word in words])}
+
+
+def _show_quotient(pair: Pair, words: Sequence[CountedWord]) -> str:
+    """`7 / (7 × 7)`: the counts of a pair and of its two symbols."""
+    states, counts = [word.symbols for word in words], [word.count for word in words]
+    symbols = reference_wordpiece.count_symbols(states, counts)
+    together = reference.count_pairs(states, counts)[pair]
+    return f"{together:,} / ({symbols[pair[0]]:,} × {symbols[pair[1]]:,})"
+
+
+BY_COUNT = Scoring("count", _score_by_count, _add_up)
 #: How each model that can be explained ranks pairs.
 SCORINGS: dict[str, Scoring] = {
-    "char-bpe": Scoring("count", _score_by_count, _add_up),
-    "byte-bpe": Scoring("count", _score_by_count, _add_up),
+    "char-bpe": BY_COUNT,
+    "byte-bpe": BY_COUNT,
+    "wordpiece": Scoring("score", _score_by_likelihood, _show_quotient, reference_wordpiece.join_pair),
 }

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.formats import gpt2_files, huggingface, native, tiktoken
+from tokenmill.formats import gpt2_files, huggingface, native, tiktoken, vocab_txt
 from tokenmill.formats.json_text import parse_object
 from tokenmill.names import TOKENIZER_FORMATS
 from tokenmill.tokenizer import Tokenizer
@@ -15,7 +15,7 @@ from tokenmill.tokenizer import Tokenizer
 #: A token in base64 and a rank, alone on the first line.
 _RANK_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?(?:\n|\Z)")
 #: The files of a folder that are read, all others are left alone.
-FOLDER_FILES = ("tokenizer.json", gpt2_files.VOCAB, gpt2_files.MERGES, gpt2_files.SPECIALS)
+FOLDER_FILES = ("tokenizer.json", gpt2_files.VOCAB, gpt2_files.MERGES, gpt2_files.SPECIALS, vocab_txt.NAME)
 
 
 def loads(content: bytes, *, pretokenizer: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Tokenizer:
@@ -27,6 +27,8 @@ def loads(content: bytes, *, pretokenizer: str | None = None, special_tokens: Ma
         return tiktoken.loads(content, pretokenizer=pretokenizer, special_tokens=special_tokens)
     if pretokenizer is not None or special_tokens is not None:
         raise UsageError("only tiktoken rank files leave pre-tokenizer and special tokens open; this file says them itself")
+    if not content.lstrip().startswith(b"{") and vocab_txt.is_vocabulary(content):
+        return vocab_txt.loads(content)
     if content.startswith(b"#version"):
         raise TokenizerFileError(f"this is {gpt2_files.MERGES} alone; give the folder that holds {gpt2_files.VOCAB} too")
     return _from_document(parse_object(content))
@@ -37,7 +39,11 @@ def loads_folder(files: Mapping[str, bytes]) -> Tokenizer:
     if "tokenizer.json" in files:
         return loads(files["tokenizer.json"])
     if not {gpt2_files.VOCAB, gpt2_files.MERGES} & files.keys():
-        raise TokenizerFileError(f"the folder holds neither tokenizer.json nor {gpt2_files.VOCAB} and {gpt2_files.MERGES}")
+        if vocab_txt.NAME in files:
+            return loads(files[vocab_txt.NAME])
+        raise TokenizerFileError(
+            f"the folder holds neither tokenizer.json nor {vocab_txt.NAME} nor {gpt2_files.VOCAB} and {gpt2_files.MERGES}"
+        )
     return gpt2_files.loads(files)
 
 
@@ -50,6 +56,7 @@ def dumps(tokenizer: Tokenizer, target: str) -> dict[str, bytes]:
         "two-key": ("tokenizer.json", native.dumps_two_keys),
         "huggingface": ("tokenizer.json", huggingface.dumps),
         "tiktoken": ("ranks.tiktoken", tiktoken.dumps),
+        "vocab-txt": (vocab_txt.NAME, vocab_txt.dumps),
     }
     if target not in writers:
         raise UsageError(f"format {target!r} is not known; choose one of {', '.join(TOKENIZER_FORMATS)}")

@@ -1,0 +1,179 @@
+"""BERT's vocab.txt: read with every fault named by its line, written where it says all there is to say; a peer as oracle."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from tests.strategies import nasty_texts
+from tests.training import few_cases, train
+from tests.wordpieces import BERT_SPECIALS, byte_tokenizer_of, tokenizer_of
+from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.formats import recognition, vocab_txt
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.wordpiece import WordPieceModel
+
+SMALL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", "##s", "##ld", "wor", ",", "!", "你"]
+
+
+def content_of(tokens: list[str], end: str = "\n") -> bytes:
+    return "".join(token + end for token in tokens).encode()
+
+
+def refusal_of(content: bytes) -> str:
+    with pytest.raises(TokenizerFileError) as caught:
+        recognition.loads(content)
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def bert_file(shared_data: Path) -> Path:
+    return shared_data / "vocab" / "bert-base-uncased.vocab.txt"
+
+
+@pytest.fixture(scope="module")
+def bert(bert_file: Path) -> Tokenizer:
+    return Tokenizer.from_file(bert_file)
+
+
+@pytest.fixture(scope="module")
+def peer(bert: Tokenizer) -> Any:
+    """Hugging Face's WordPiece of the same vocabulary, its text left as it is."""
+    tokenizers = pytest.importorskip("tokenizers")
+    made = tokenizers.Tokenizer(tokenizers.models.WordPiece(bert.vocab, unk_token="[UNK]", max_input_chars_per_word=100))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    made.normalizer = tokenizers.normalizers.BertNormalizer(
+        clean_text=False, handle_chinese_chars=True, strip_accents=False, lowercase=False
+    )
+    made.decoder = tokenizers.decoders.WordPiece(cleanup=False)
+    return made
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_small_vocabulary(end: str) -> None:
+    tokenizer = recognition.loads(content_of(SMALL, end))
+    assert tokenizer.vocab == {token: number for number, token in enumerate(SMALL)}
+    assert (tokenizer.special_tokens, tokenizer.model.unk_token, str(tokenizer.pretokenizer)) == (BERT_SPECIALS, "[UNK]", "bert")
+    assert tokenizer.tokenize("hello worlds, wor你!") == ["hello", "world", "##s", ",", "wor", "你", "!"]
+    assert tokenizer.merge_rules == []
+    assert recognition.loads(content_of(SMALL).removesuffix(b"\n")).vocab == tokenizer.vocab
+
+
+def test_faults_are_named_by_their_line() -> None:
+    assert refusal_of(content_of([*SMALL, "world"])) == 'line 15: the token "world" stands on line 8 too'
+    assert (
+        refusal_of(content_of([*SMALL[:3], "", *SMALL[3:]])) == "line 4: it is empty; a token stands on each line of a vocab.txt"
+    )
+    bad = content_of(SMALL) + b"\xff\n"
+    assert refusal_of(bad) == f"line 15: not UTF-8 at byte {len(bad) - 2}; a vocab.txt is UTF-8 text"
+    assert "not JSON" in refusal_of(content_of(["hello", "##s"]))
+
+
+def test_a_folder_with_a_vocabulary(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_bytes(content_of(SMALL))
+    assert Tokenizer.from_file(tmp_path).tokenize("hello") == ["hello"]
+
+
+# --- BERT -------------------------------------------------------------------------------------------------------------------
+
+
+def test_bert_by_hand(bert: Tokenizer) -> None:
+    assert bert.encode("hello, world!") == [7592, 1010, 2088, 999]
+    assert bert.encode("hello how are u tday") == [7592, 2129, 2024, 1057, 14595, 4710]
+    assert bert.tokenize("hello how are u tday") == ["hello", "how", "are", "u", "td", "##ay"]
+    assert (len(bert), bert.token_to_id("[UNK]"), bert.token_to_id("[CLS]")) == (30_522, 100, 101)
+
+
+def test_bert_decodes_pairs(bert: Tokenizer) -> None:
+    cls, sep = bert.vocab["[CLS]"], bert.vocab["[SEP]"]
+    ids = [cls, *bert.encode("hello how are you"), sep, *bert.encode("i am fine thank you"), sep]
+    assert bert.decode(ids) == "[CLS] hello how are you [SEP] i am fine thank you [SEP]"
+    assert bert.decode(bert.encode("unaffable tokenizers")) == "unaffable tokenizers"
+
+
+@pytest.mark.jit
+def test_real_texts_are_those_of_hugging_face(bert: Tokenizer, peer: Any, ewt_texts: list[str]) -> None:
+    texts = [*ewt_texts, *(text.lower() for text in ewt_texts)]
+    expected = [encoding.ids for encoding in peer.encode_batch(texts, add_special_tokens=False)]
+    assert bert.encode_batch(texts).to_pylist() == expected
+    assert [bert.decode(ids) for ids in expected[:500]] == [peer.decode(ids, skip_special_tokens=False) for ids in expected[:500]]
+
+
+@pytest.mark.jit
+def test_random_texts_are_those_of_hugging_face(bert: Tokenizer, peer: Any) -> None:
+    """Pieces of its tokens, glued anew, with unknown letters and long words among them."""
+    source = random.Random(7)
+    pieces = [token.removeprefix("##") for token in bert.vocab if token not in BERT_SPECIALS]
+    texts = [
+        "".join(source.choice(pieces) + source.choice(["", "", " ", "-", "ы", "\u3000"]) for _ in range(source.randint(0, 60)))
+        for _ in range(3000)
+    ]
+    assert bert.encode_batch(texts).to_pylist() == [encoding.ids for encoding in peer.encode_batch(texts)]
+
+
+@few_cases(150, 10)
+@given(text=nasty_texts())
+def test_nasty_texts_are_those_of_hugging_face(bert: Tokenizer, peer: Any, text: str) -> None:
+    if not any(special in text for special in BERT_SPECIALS):
+        assert bert.encode(text) == peer.encode(text).ids
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------------
+
+
+def test_bert_comes_back_byte_for_byte(bert: Tokenizer, bert_file: Path) -> None:
+    assert bert.to_format("vocab-txt") == {"vocab.txt": bert_file.read_bytes()}
+    assert Tokenizer.from_file(bert_file).to_bytes() == bert.to_bytes()
+
+
+def test_a_trained_vocabulary_can_be_written() -> None:
+    made = train(["low lower newest, widest"], model="wordpiece", pretokenizer="bert", merges=8, special_tokens=BERT_SPECIALS,
+                 unk_token="[UNK]")  # fmt: skip
+    loaded = recognition.loads(made.to_format("vocab-txt")["vocab.txt"])
+    assert (loaded.vocab, loaded.encode("lowest, x")) == (made.vocab, made.encode("lowest, x"))
+
+
+def test_what_the_file_cannot_say_is_refused() -> None:
+    def said(tokenizer: Tokenizer) -> str:
+        with pytest.raises(UsageError) as caught:
+            tokenizer.to_format("vocab-txt")
+        return str(caught.value)
+
+    def small(**changes: Any) -> Tokenizer:
+        return tokenizer_of(["a", "##a"], **{"pretokenizer": "bert", **changes})
+
+    assert said(small(pretokenizer="gpt2")).startswith("vocab.txt stands for the pre-tokenizer bert, here it is gpt2; use --to")
+    assert said(small(prefix="@")).startswith("vocab.txt stands for the continuation prefix ##, here it is @")
+    assert said(small(most_characters=None)).startswith("vocab.txt stands for a limit of characters 100, here it is None")
+    assert said(small(unk="<unk>")).startswith("vocab.txt stands for the unk token [UNK], here it is <unk>")
+    assert said(small()) == "vocab.txt has an id for each line, and no token has the id 0 here; use --to native"
+    assert said(byte_tokenizer_of([], pretokenizer="bert")).startswith(
+        "vocab.txt stands for the model wordpiece, here it is byte-"
+    )
+    assert said(train(["ab"], merges=1)) == "vocab.txt holds a WordPiece vocabulary, this is a char-bpe model; use --to native"
+    model = small().model
+    assert isinstance(model, WordPieceModel)
+    for vocab, specials, told in (
+        ({"[UNK]": 0, "[X]": 1}, ("[UNK]", "[X]"), "vocab.txt has the special tokens"),
+        ({"[UNK]": 0, "[CLS]": 1}, ("[UNK]",), "'[CLS]' is not one here"),
+        ({"[UNK]": 0, "a\u3000": 1}, ("[UNK]",), "vocab.txt cannot hold the token 'a\\u3000'"),
+    ):
+        other = WordPieceModel("wordpiece", model.alphabet, vocab, (), specials, "[UNK]")
+        assert told in said(Tokenizer(other, pretokenizer=small().pretokenizer))
+
+
+def test_other_formats_refuse_wordpiece() -> None:
+    tokenizer = tokenizer_of(["a"], pretokenizer="bert")
+    for target in ("tiktoken", "gpt2"):
+        with pytest.raises(UsageError, match=r"holds merge rules to encode by, a wordpiece model has none"):
+            tokenizer.to_format(target)
+    with pytest.raises(UsageError, match="a file of two keys stands for char-bpe behind wordpunct, this is wordpiece"):
+        tokenizer.to_format("two-key")
+    assert vocab_txt.is_vocabulary(content_of(SMALL)) and not vocab_txt.is_vocabulary(b"[UNK]\n")

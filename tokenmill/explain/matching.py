@@ -1,0 +1,64 @@
+"""The longest match, step by step: at each place of a word, what was looked for in vain, and the token that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tokenmill import reference
+from tokenmill.wordpiece import WordPieceModel
+
+
+@dataclass(frozen=True)
+class Match:
+    """One step: from symbol `at` on, the strings that are no tokens, the longest first, and the token, None where none fits."""
+
+    at: int
+    tried: tuple[str, ...]
+    token: str | None
+
+
+@dataclass(frozen=True)
+class MatchedWord:
+    """A word's steps. `too_long`: it has more characters than the model takes, and no step is made.
+
+    `lost_at`: the symbol where no token fits, or None.
+    """
+
+    matches: tuple[Match, ...]
+    too_long: bool
+    lost_at: int | None
+
+
+def split_symbols(model: WordPieceModel, word: str, marks_spaces: bool) -> list[str]:
+    """Characters, or bytes in their visible form, without a prefix."""
+    if model.takes_any_bytes:
+        return reference.split_into_bytes(word)
+    return reference.split_into_characters(word) if marks_spaces else list(word)
+
+
+def match_symbols(model: WordPieceModel, symbols: list[str]) -> MatchedWord:
+    """The steps of `reference_wordpiece.match_word`."""
+    limit = model.max_word_characters
+    if limit is not None and len(symbols) > limit:
+        return MatchedWord((), True, None)
+    matches = tuple(_match(model, symbols))
+    return MatchedWord(matches, False, matches[-1].at if matches and matches[-1].token is None else None)
+
+
+def _match(model: WordPieceModel, symbols: list[str]) -> Iterator[Match]:
+    vocab = model.vocab.keys() - set(model.special_tokens)
+    at = 0
+    while at < len(symbols):
+        prefix = model.continuation_prefix if at else ""
+        tried = []
+        for end in range(len(symbols), at, -1):
+            candidate = prefix + "".join(symbols[at:end])
+            if candidate in vocab:
+                break
+            tried.append(candidate)
+        else:
+            yield Match(at, tuple(tried), None)
+            return
+        yield Match(at, tuple(tried), candidate)
+        at = end
