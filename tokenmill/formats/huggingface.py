@@ -66,6 +66,8 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     cutting = read_cutting(document)
     _check_post_processor(document.get("post_processor"))
     check_decoder(document, cutting)
+    if cutting.pretokenizer.name == "bert":
+        raise TokenizerFileError("pre_tokenizer: BertPreTokenizer is not known here without a normalizer for Chinese characters")
     vocab = typed("model.vocab", model.get("vocab"), dict)
     vocab, specials = _add_tokens(vocab, typed("added_tokens", document.get("added_tokens", []), list))
     return Tokenizer(huggingface_bpe.read_model(model, cutting, vocab, specials), pretokenizer=cutting.pretokenizer)
@@ -111,6 +113,8 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     Raises `UsageError` where Hugging Face would not give the same ids.
     """
     model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
+    if tokenizer.pretokenizer.name == "bert":
+        raise UsageError("Hugging Face cuts around Chinese characters in a normalizer; use --to native")
     if isinstance(model, CodePointModel):
         raise UsageError("a file for Hugging Face would have to list every code point; use --to native")
     document = {
