@@ -15,9 +15,12 @@ NEXT := $(VENV)/next
 run: $(READY)
 	$(BIN)/tokenmill build configs/quickstart.yaml --overwrite
 
+# On all cores; a file of tests stays together, since its tests share what they compile and build.
+PYTEST = $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile
+
 test: lint
-	$(BIN)/python -m pytest -q
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not jit and not slow" $(JIT_FREE_TESTS)
+	$(PYTEST)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not jit and not slow" $(JIT_FREE_TESTS)
 
 lint: $(TEST_READY)
 	$(BIN)/ruff check .

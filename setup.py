@@ -23,6 +23,8 @@ DEPENDENCIES = [
 EXTRAS = {
     "test": [
         "pytest>=9,<10",
+        # The suite on all cores, a file of tests at a time.
+        "pytest-xdist>=3.8,<4",
         "hypothesis>=6.170,<7",
         "tokenizers>=0.23,<0.24",
         "tiktoken>=0.14,<0.15",

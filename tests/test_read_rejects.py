@@ -15,6 +15,7 @@ import pytest
 from pipeline.inputs import plan_splits, resolve_inputs
 from tests.reading import write
 from tokenmill import Tokenizer, schemas
+from tokenmill.encoder import Encoded
 from tokenmill.formats import native
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.word_counts import WordCounter
@@ -109,13 +110,13 @@ def test_both_kinds_in_row_order_under_ids_of_their_own(tmp_path: Path, tokenize
 
 def test_each_batch_is_encoded_once(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
-    encode_known = Tokenizer.encode_known
+    encode_counted = Tokenizer.encode_counted
 
-    def record_call(self: Tokenizer, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
+    def record_call(self: Tokenizer, texts: pa.Array) -> Encoded:
         calls.append(texts.to_pylist())
-        return encode_known(self, texts)
+        return encode_counted(self, texts)
 
-    monkeypatch.setattr(Tokenizer, "encode_known", record_call)
+    monkeypatch.setattr(Tokenizer, "encode_counted", record_call)
     documents = make_documents(pa.array(["skipped", "x", "y", "z"]), pa.array(["", "ab", "z", "b"], pa.large_string())).slice(1)
     early = Reject("f", 10, 2, "bad")
     batch = DocumentBatch("f", documents, np.array([7, 11, 12]), (early,), 7)
@@ -163,7 +164,8 @@ def test_a_fault_of_ours_leaves_no_rejects(tmp_path: Path, tokenizer: Tokenizer,
 
 def count_options(folder: Path) -> CountOptions:
     names = ("journal", "partitions", "rejects", "groups")
-    return CountOptions(ReadOptions(), PreTokenizer("gpt2"), *(str(folder / "out" / name) for name in names))
+    folders = {f"{name}_folder": str(folder / "out" / name) for name in names}
+    return CountOptions(read=ReadOptions(), pretokenizer=PreTokenizer("gpt2"), **folders)
 
 
 def test_counting_writes_rejects_before_its_record(tmp_path: Path) -> None:
