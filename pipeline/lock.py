@@ -24,7 +24,7 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.listing import is_remote
-from tokenmill.errors import LockedError, OutputError, UsageError
+from tokenmill.errors import LockedError, UsageError
 from transforms.journal import delete_files, make_folder, write_file_atomically
 
 LOCK = "_lock.json"
@@ -65,10 +65,7 @@ def hold_folder(path: str) -> Iterator[Lock]:
     _make(path)
     with _flock(path):
         _refuse_other_machine(FileSystems.join(path, LOCK), path)
-        try:
-            lock = Lock(path)
-        except OSError as error:
-            raise OutputError(f"{path}: {error.strerror or error}; make room there, or choose another folder") from None
+        lock = Lock(path)
         try:
             yield lock
         finally:

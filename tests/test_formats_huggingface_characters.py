@@ -82,7 +82,6 @@ def test_digits_are_cut_out_first(group: int, model: str, pretokenizer: str) -> 
 
 def test_what_cannot_be_exact_is_refused() -> None:
     for tokenizer, words in (
-        (train(TEXTS, pretokenizer="bert", merges=3), "cuts around Chinese characters in a normalizer"),
         (train(TEXTS, pretokenizer="wordpunct", merges=3), "no pre-tokenizer that cuts just as wordpunct does"),
         (train(TEXTS, pretokenizer=PreTokenizer("regex", pattern=r"\w+"), merges=3), "differs from the regex package"),
         (train(TEXTS, pretokenizer="none", merges=3, end_of_word_suffix="</w>"), "no symbol behind the last of a word"),
@@ -164,6 +163,17 @@ def test_unknown_characters_joined_or_spelt() -> None:
     assert spelt.decode(spelt.encode("ab好")) == "ab好"
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_bert_goes_with_its_normalizer(kind: str) -> None:
+    tokenizer = trained(kind, "bert")
+    content = huggingface.dumps(tokenizer)
+    assert json.loads(content)["normalizer"]["handle_chinese_chars"] is True
+    assert tokenizer.encode_batch(TEXTS).to_pylist() == ids_of_peer(peer_of(content), TEXTS)
+    assert huggingface.dumps(recognition.loads(content)) == content
+    with pytest.raises(TokenizerFileError, match="BertNormalizer and BertPreTokenizer together"):
+        load(document(["a"], [], {"type": "BertPreTokenizer"}))
+
+
 def test_no_pre_tokenizer_and_an_unk_token_that_is_not_added() -> None:
     check_ids(document(["[UNK]", *"abc ", "ab"], ["a b"], None, unk_token="[UNK]"), ["ab c", "xab"])
     assert load(document(["[UNK]", "a"], [], None, unk_token="[UNK]")).special_tokens == ("[UNK]",)
@@ -172,8 +182,6 @@ def test_no_pre_tokenizer_and_an_unk_token_that_is_not_added() -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (document(["a"], [], {"type": "BertPreTokenizer"}),
-         "pre_tokenizer: BertPreTokenizer is not known here without a normalizer for Chinese characters"),
         (document(["a"], [], {"type": "Digits", "individual_digits": True}), "pre_tokenizer: Digits is not known here"),
         (document(["a"], [], sequence(WHITESPACE, WHITESPACE)),
          "pre_tokenizer: Whitespace, Whitespace one after another are not known here"),

@@ -1,7 +1,7 @@
 """Hugging Face tokenizers' tokenizer.json, for BPE on bytes or characters.
 
-What is read and written: the model BPE (`huggingface_bpe.py`); the pre-tokenizers and decoders of `huggingface_cutting.py`; no
-normalizer; the post-processor ByteLevel, which leaves ids alone, or none.
+What is read and written: the model BPE (`huggingface_bpe.py`); the pre-tokenizers and decoders of `huggingface_cutting.py`; the
+normalizers and post-processors of `huggingface_parts.py`.
 Anything else is refused by its name and place, since it would give other ids in silence.
 
 Two things stay different. Special tokens inside a text: Hugging Face takes them for tokens, here they are plain text. And each
@@ -17,17 +17,15 @@ from tokenmill.code_points import CodePointModel
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import huggingface_bpe
 from tokenmill.formats.building import bpe_model_of
-from tokenmill.formats.huggingface_cutting import BYTE_LEVEL, check_decoder, read_cutting, write_decoder, write_pretokenizer
+from tokenmill.formats.huggingface_cutting import check_decoder, read_cutting, write_decoder, write_pretokenizer
 from tokenmill.formats.huggingface_fields import (
     ANYTHING,
     Fields,
     check_fields,
     read_component,
-    refuse_others,
-    steps,
-    type_of,
     typed,
 )
+from tokenmill.formats.huggingface_parts import read_parts, write_normalizer, write_template
 from tokenmill.formats.json_text import excerpt, parse_object
 from tokenmill.models import BpeModel
 from tokenmill.tokenizer import Tokenizer
@@ -41,7 +39,6 @@ _TOP: Fields = {
     "truncation": _NONE,
     "padding": _NONE,
 }
-_BYTE_LEVEL_AFTERWARDS: Fields = dict.fromkeys(BYTE_LEVEL, ANYTHING)
 _ADDED_TOKEN: Fields = {
     **dict.fromkeys(("id", "content", "normalized"), ANYTHING),
     "special": (True,),
@@ -62,15 +59,12 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     model = read_component(document, "model", {"BPE"})
     if model is None:
         raise TokenizerFileError("model: there is none")
-    _refuse_normalizer(document.get("normalizer"))
     cutting = read_cutting(document)
-    _check_post_processor(document.get("post_processor"))
     check_decoder(document, cutting)
-    if cutting.pretokenizer.name == "bert":
-        raise TokenizerFileError("pre_tokenizer: BertPreTokenizer is not known here without a normalizer for Chinese characters")
     vocab = typed("model.vocab", model.get("vocab"), dict)
     vocab, specials = _add_tokens(vocab, typed("added_tokens", document.get("added_tokens", []), list))
-    return Tokenizer(huggingface_bpe.read_model(model, cutting, vocab, specials), pretokenizer=cutting.pretokenizer)
+    read = huggingface_bpe.read_model(model, cutting, vocab, specials)
+    return read_parts(document, Tokenizer(read, pretokenizer=cutting.pretokenizer))
 
 
 def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int], list[str]]:
@@ -90,20 +84,6 @@ def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int]
     return vocab, specials
 
 
-def _refuse_normalizer(normalizer: Any) -> None:
-    if normalizer is None or (isinstance(normalizer, dict) and normalizer == {"type": "Sequence", "normalizers": []}):
-        return
-    raise TokenizerFileError(
-        f"normalizer: {type_of('normalizer', normalizer)} is not known here; only files without one are taken"
-    )
-
-
-def _check_post_processor(processor: Any) -> None:
-    for place, step in steps("post_processor", processor, "processors"):
-        refuse_others(place, step, {"ByteLevel"})
-        check_fields(place, step, _BYTE_LEVEL_AFTERWARDS)
-
-
 # --- export -----------------------------------------------------------------------------------------------------------------
 
 
@@ -113,8 +93,6 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     Raises `UsageError` where Hugging Face would not give the same ids.
     """
     model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
-    if tokenizer.pretokenizer.name == "bert":
-        raise UsageError("Hugging Face cuts around Chinese characters in a normalizer; use --to native")
     if isinstance(model, CodePointModel):
         raise UsageError("a file for Hugging Face would have to list every code point; use --to native")
     document = {
@@ -122,9 +100,9 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "truncation": None,
         "padding": None,
         "added_tokens": _write_specials(model),
-        "normalizer": None,
+        "normalizer": write_normalizer(tokenizer.normalizer, tokenizer.pretokenizer),
         "pre_tokenizer": write_pretokenizer(tokenizer),
-        "post_processor": None,
+        "post_processor": write_template(tokenizer),
         "decoder": write_decoder(tokenizer),
         "model": huggingface_bpe.write_model(tokenizer, model),
     }
