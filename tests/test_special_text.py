@@ -113,6 +113,7 @@ def test_what_cannot_be_allowed(allowed: Any, message: str) -> None:
         special_tokenizer().encode("a", allow_special=allowed)
 
 
+@pytest.mark.jit
 def test_gpt2(shared_data: Path) -> None:
     ours = Tokenizer.from_file(shared_data / "vocab" / "gpt2.tiktoken")
     text = "a<|endoftext|> b"

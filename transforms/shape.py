@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tokenmill import schemas
+from tokenmill.errors import UsageError
 from tokenmill.postprocessors import Padding, Tokens, Truncation, build_rows
 from tokenmill.processing import row_columns
 from tokenmill.tokenizer import Tokenizer
@@ -29,6 +30,17 @@ class RowShape:
     overflow: bool = False
     padding: Padding | None = None
     columns: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any]) -> RowShape:
+        """From what the manifest says, as `describe` wrote it. Raises UsageError for what it cannot have written."""
+        made = dict(described)
+        try:
+            for name, kind in (("truncation", Truncation), ("padding", Padding)):
+                made |= {name: kind(**made[name])} if made.get(name) is not None else {}
+            return cls(**{**made, "columns": tuple(made.get("columns", ()))})
+        except TypeError as error:
+            raise UsageError(f"the manifest's entry rows: {error}; encode the corpus again") from None
 
     @property
     def schema(self) -> pa.Schema:

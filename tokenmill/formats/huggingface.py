@@ -1,8 +1,8 @@
-"""Hugging Face tokenizers' tokenizer.json, for BPE on bytes or characters.
+"""Hugging Face tokenizers' tokenizer.json, for BPE on bytes or characters and for WordPiece.
 
-What is read and written: the model BPE (`huggingface_bpe.py`); the pre-tokenizers and decoders of `huggingface_cutting.py`; the
-normalizers and post-processors of `huggingface_parts.py`.
-Anything else is refused by its name and place, since it would give other ids in silence.
+What is read and written: WordPiece, see `huggingface_wordpiece.py`; the model BPE (`huggingface_bpe.py`) with the pre-tokenizers
+and decoders of `huggingface_cutting.py`; the normalizers and post-processors of `huggingface_parts.py`. Anything else is refused by
+its name and place, since it would give other ids in silence.
 
 Two things stay different. Special tokens inside a text: Hugging Face takes them for tokens, here they are plain text. And each
 program cuts words by its own Unicode version.
@@ -15,7 +15,7 @@ from typing import Any
 
 from tokenmill.code_points import CodePointModel
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.formats import huggingface_bpe
+from tokenmill.formats import huggingface_bpe, huggingface_wordpiece
 from tokenmill.formats.building import bpe_model_of
 from tokenmill.formats.huggingface_cutting import check_decoder, read_cutting, write_decoder, write_pretokenizer
 from tokenmill.formats.huggingface_fields import (
@@ -27,8 +27,9 @@ from tokenmill.formats.huggingface_fields import (
 )
 from tokenmill.formats.huggingface_parts import read_parts, write_normalizer, write_template
 from tokenmill.formats.json_text import excerpt, parse_object
-from tokenmill.models import BpeModel
+from tokenmill.models import Model
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.wordpiece import WordPieceModel
 
 _VERSION = "1.0"
 _NONE = (None,)
@@ -56,15 +57,23 @@ def loads(content: bytes) -> Tokenizer:
 def from_document(document: dict[str, Any]) -> Tokenizer:
     """As `loads`, from the object that the file holds."""
     check_fields("", document, _TOP)
-    model = read_component(document, "model", {"BPE"})
+    model = read_component(document, "model", {"BPE", "WordPiece"})
     if model is None:
         raise TokenizerFileError("model: there is none")
+    if model["type"] == "WordPiece":
+        vocab, specials = _read_tokens(document, model)
+        return read_parts(document, huggingface_wordpiece.read_tokenizer(document, model, vocab, specials))
     cutting = read_cutting(document)
     check_decoder(document, cutting)
-    vocab = typed("model.vocab", model.get("vocab"), dict)
-    vocab, specials = _add_tokens(vocab, typed("added_tokens", document.get("added_tokens", []), list))
+    vocab, specials = _read_tokens(document, model)
     read = huggingface_bpe.read_model(model, cutting, vocab, specials)
     return read_parts(document, Tokenizer(read, pretokenizer=cutting.pretokenizer))
+
+
+def _read_tokens(document: dict[str, Any], model: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
+    """The vocabulary of a document, and the special tokens."""
+    vocab = typed("model.vocab", model.get("vocab"), dict)
+    return _add_tokens(vocab, typed("added_tokens", document.get("added_tokens", []), list))
 
 
 def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int], list[str]]:
@@ -88,27 +97,37 @@ def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int]
 
 
 def dumps(tokenizer: Tokenizer) -> bytes:
-    """The tokenizer.json of a BPE tokenizer, byte for byte as Hugging Face saves it.
+    """The tokenizer.json of a BPE or WordPiece tokenizer, byte for byte as Hugging Face saves it.
 
     Raises `UsageError` where Hugging Face would not give the same ids.
     """
-    model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
-    if isinstance(model, CodePointModel):
-        raise UsageError("a file for Hugging Face would have to list every code point; use --to native")
     document = {
         "version": _VERSION,
         "truncation": None,
         "padding": None,
-        "added_tokens": _write_specials(model),
+        "added_tokens": _write_specials(tokenizer.model),
         "normalizer": write_normalizer(tokenizer.normalizer, tokenizer.pretokenizer),
-        "pre_tokenizer": write_pretokenizer(tokenizer),
+        "pre_tokenizer": None,
         "post_processor": write_template(tokenizer),
-        "decoder": write_decoder(tokenizer),
-        "model": huggingface_bpe.write_model(tokenizer, model),
+        **_write_model(tokenizer),
     }
     return json.dumps(document, ensure_ascii=False, indent=2).encode("utf-8")
 
 
-def _write_specials(model: BpeModel) -> list[dict[str, Any]]:
+def _write_model(tokenizer: Tokenizer) -> dict[str, Any]:
+    """The pre-tokenizer, the decoder and the model."""
+    if isinstance(tokenizer.model, WordPieceModel):
+        return huggingface_wordpiece.write_parts(tokenizer, tokenizer.model)
+    model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
+    if isinstance(model, CodePointModel):
+        raise UsageError("a file for Hugging Face would have to list every code point; use --to native")
+    return {
+        "pre_tokenizer": write_pretokenizer(tokenizer),
+        "decoder": write_decoder(tokenizer),
+        "model": huggingface_bpe.write_model(tokenizer, model),
+    }
+
+
+def _write_specials(model: Model) -> list[dict[str, Any]]:
     switches = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     return [{"id": model.vocab[token], "content": token, **switches} for token in model.special_tokens]
