@@ -1,8 +1,8 @@
 """Hugging Face tokenizers' tokenizer.json, for BPE on bytes or characters and for WordPiece.
 
 What is read and written: WordPiece, see `huggingface_wordpiece.py`; the model BPE (`huggingface_bpe.py`) with the pre-tokenizers
-and decoders of `huggingface_cutting.py`; the normalizers and post-processors of `huggingface_parts.py`. Anything else is refused by
-its name and place, since it would give other ids in silence.
+and decoders of `huggingface_cutting.py`; the normalizers and post-processors of `huggingface_parts.py`. Anything else is refused
+by its name and place, since it would give other ids in silence.
 
 Two things stay different. Special tokens inside a text: Hugging Face takes them for tokens, here they are plain text. And each
 program cuts words by its own Unicode version.
