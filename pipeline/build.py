@@ -26,6 +26,7 @@ from pipeline.build_steps import (
 from pipeline.config import BuildConfig
 from pipeline.forked import ForkedWorkers
 from pipeline.kept import read_json
+from pipeline.options import choose_template
 from pipeline.outputs import OutputFolder, read_manifest
 from pipeline.planning import Corpus, Execution, Plan, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter
@@ -37,6 +38,7 @@ from tokenmill.errors import OutputExistsError
 from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_OPTION_NAMES, choose_unk, default_pretokenizer
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.templates import Template
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
 from transforms.journal import write_file_atomically
@@ -157,6 +159,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         min_count=section.min_count,
         strict=section.strict,
         normalizer=Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer]),
+        template=choose_template({"template": section.template, "pair_template": section.pair_template}) or Template(),
         extend=None if section.extend is None else driver.load_tokenizer(section.extend),
         **{name: getattr(section, name) for name in (*BPE_OPTION_NAMES, *WORDPIECE_OPTION_NAMES)},
     )

@@ -104,6 +104,24 @@ def test_the_command_says_so_at_once_and_without_beam(corpus: Path, tmp_path: Pa
     assert before == {path: path.stat().st_mtime_ns for path in sorted((tmp_path / "out").rglob("*"))}
 
 
+def test_errors_of_a_json_log_are_json_with_the_exit_code(corpus: Path, tmp_path: Path) -> None:
+    (corpus / "z.jsonl.gz").write_bytes(b"no gzip")
+    (tmp_path / "build.yaml").write_text(configure(corpus, tmp_path / "out").model_dump_json())
+    code = "from pipeline.cli import run; run()"
+    words = [sys.executable, "-c", code, "build", str(tmp_path / "build.yaml"), "--log-format", "json"]
+    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    events = [json.loads(line) for line in said.stderr.splitlines()]
+    assert said.returncode == 3 and (events[-1]["event"], events[-1]["exit_code"]) == ("error", 3)
+    assert "z.jsonl.gz" in events[-1]["text"] and not (tmp_path / "out" / "word-counts" / "manifest.json").exists()
+    os.remove(corpus / "z.jsonl.gz")
+    again = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    events = [json.loads(line) for line in again.stderr.splitlines()]
+    assert any("12 of 12 splits are done already" in event.get("text", "") for event in events), (
+        "one bad file costs no other's work"
+    )
+    assert events[-1]["event"] == "result" and events[-1]["changed"] and events[-1]["encode_splits"] == 12
+
+
 def test_only_new_and_changed_files_are_read(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = configure(corpus, tmp_path / "out")
     build(config)

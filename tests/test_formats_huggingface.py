@@ -171,12 +171,12 @@ TEMPLATE = {"type": "TemplateProcessing", "single": [], "pair": [], "special_tok
     [
         ({"colour": 1}, "colour: this field is not known here"),
         ({"truncation": {"max_length": 5}}, 'truncation: {"max_length": 5} is not known here'),
-        ({"normalizer": {"type": "NFC"}}, "normalizer: NFC is not known here; only files without one are taken"),
+        ({"normalizer": {"type": "Nmt"}}, "normalizer: Nmt is not known here"),
         ({"normalizer": "NFC"}, 'normalizer: "NFC" found where dict belongs'),
-        ({"post_processor": TEMPLATE}, "post_processor: TemplateProcessing is not known here"),
+        ({"post_processor": TEMPLATE}, "post_processor: template '' must hold $A once, and no other text"),
         (
             {"post_processor": {"type": "Sequence", "processors": [{"type": "ByteLevel"}, TEMPLATE]}},
-            "post_processor.processors[1]: TemplateProcessing is not known here",
+            "post_processor.processors[1]: template '' must hold $A once, and no other text",
         ),
         ({"decoder": None}, "decoder: there is none; ByteLevel belongs there"),
         ({"decoder": {"type": "WordPiece"}}, "decoder: WordPiece is not known here"),

@@ -38,7 +38,8 @@ def reading(file: SourceFile) -> Iterator[None]:
     """Turn whatever goes wrong while a file is opened, read or decoded into an `UnreadableFileError` that names it."""
     try:
         yield
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException, MemoryError) as error:
+        # Of memory there is too little when a damaged length makes Arrow ask for more than any machine has.
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise UnreadableFileError(f"{file.path}: cannot be read as {_kind(file)}: {_on_one_line(reason)}") from error
 

@@ -1,7 +1,7 @@
 """Hugging Face tokenizers' tokenizer.json, for byte-level BPE.
 
 What is read and written: the model BPE; the pre-tokenizer ByteLevel, or a Split by one of the patterns of our pre-tokenizers
-followed by ByteLevel; no normalizer; the post-processor ByteLevel, which leaves ids alone, or none; the decoder ByteLevel.
+followed by ByteLevel; the normalizers and post-processors of `huggingface_parts.py`; the decoder ByteLevel.
 Anything else is refused by its name and place, since it would give other ids in silence.
 
 Two things stay different. Special tokens inside a text: Hugging Face takes them for tokens, here they are plain text. And each
@@ -16,17 +16,15 @@ from typing import Any
 from tokenmill.errors import TokenizerFileError
 from tokenmill.formats import huggingface_bpe
 from tokenmill.formats.building import bpe_model_of, build_tokenizer, refuse_characters, refuse_marks, refuse_options
-from tokenmill.formats.huggingface_cutting import BYTE_LEVEL, read_pretokenizer, write_byte_level, write_pretokenizer
+from tokenmill.formats.huggingface_cutting import read_pretokenizer, write_byte_level, write_pretokenizer
 from tokenmill.formats.huggingface_fields import (
     ANYTHING,
     Fields,
     check_fields,
     read_component,
-    refuse_others,
-    steps,
-    type_of,
     typed,
 )
+from tokenmill.formats.huggingface_parts import read_parts, write_normalizer, write_template
 from tokenmill.formats.json_text import excerpt, parse_object
 from tokenmill.models import BpeModel
 from tokenmill.tokenizer import Tokenizer
@@ -40,7 +38,6 @@ _TOP: Fields = {
     "truncation": _NONE,
     "padding": _NONE,
 }
-_BYTE_LEVEL_AFTERWARDS: Fields = dict.fromkeys(BYTE_LEVEL, ANYTHING)
 _ADDED_TOKEN: Fields = {
     **dict.fromkeys(("id", "content", "normalized"), ANYTHING),
     "special": (True,),
@@ -62,16 +59,14 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     if model is None:
         raise TokenizerFileError("model: there is none")
     check_fields("model", model, huggingface_bpe.FIELDS)
-    _refuse_normalizer(document.get("normalizer"))
     pretokenizer = read_pretokenizer(document)
-    _check_post_processor(document.get("post_processor"))
     if read_component(document, "decoder", {"ByteLevel"}) is None:
         raise TokenizerFileError("decoder: there is none; ByteLevel belongs there")
     vocab = typed("model.vocab", model.get("vocab"), dict)
     rules = huggingface_bpe.read_rules(model)
     vocab, specials = _add_tokens(vocab, typed("added_tokens", document.get("added_tokens", []), list))
     unk = model.get("unk_token")
-    return build_tokenizer(
+    tokenizer = build_tokenizer(
         vocab,
         [rule for _, rule in rules],
         pretokenizer=pretokenizer,
@@ -80,6 +75,7 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
         ignore_merges=typed("model.ignore_merges", model.get("ignore_merges", False), bool),
         rule_place=lambda rank: f"model.merges[{rules[rank][0]}]",
     )
+    return read_parts(document, tokenizer)
 
 
 def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int], list[str]]:
@@ -97,20 +93,6 @@ def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int]
             )
         specials.append(content)
     return vocab, specials
-
-
-def _refuse_normalizer(normalizer: Any) -> None:
-    if normalizer is None or (isinstance(normalizer, dict) and normalizer == {"type": "Sequence", "normalizers": []}):
-        return
-    raise TokenizerFileError(
-        f"normalizer: {type_of('normalizer', normalizer)} is not known here; only files without one are taken"
-    )
-
-
-def _check_post_processor(processor: Any) -> None:
-    for place, step in steps("post_processor", processor, "processors"):
-        refuse_others(place, step, {"ByteLevel"})
-        check_fields(place, step, _BYTE_LEVEL_AFTERWARDS)
 
 
 # --- export -----------------------------------------------------------------------------------------------------------------
@@ -131,9 +113,9 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "truncation": None,
         "padding": None,
         "added_tokens": _write_specials(model),
-        "normalizer": None,
+        "normalizer": write_normalizer(tokenizer.normalizer, tokenizer.pretokenizer),
         "pre_tokenizer": pretokenizer,
-        "post_processor": None,
+        "post_processor": write_template(tokenizer),
         "decoder": write_byte_level(use_regex=True),
         "model": huggingface_bpe.write_model(model),
     }
