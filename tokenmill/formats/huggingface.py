@@ -1,8 +1,8 @@
-"""Hugging Face tokenizers' tokenizer.json, for byte-level BPE.
+"""Hugging Face tokenizers' tokenizer.json, for byte-level BPE and for WordPiece.
 
-What is read and written: the model BPE; the pre-tokenizer ByteLevel, or a Split by one of the patterns of our pre-tokenizers
-followed by ByteLevel; the normalizers and post-processors of `huggingface_parts.py`; the decoder ByteLevel.
-Anything else is refused by its name and place, since it would give other ids in silence.
+What is read and written: WordPiece, see `huggingface_wordpiece.py`; the model BPE with the pre-tokenizer ByteLevel, or a Split by
+one of the patterns of our pre-tokenizers followed by ByteLevel, and the decoder ByteLevel; the normalizers and post-processors of
+`huggingface_parts.py`. Anything else is refused by its name and place, since it would give other ids in silence.
 
 Two things stay different. Special tokens inside a text: Hugging Face takes them for tokens, here they are plain text. And each
 program cuts words by its own Unicode version.
@@ -14,7 +14,7 @@ import json
 from typing import Any
 
 from tokenmill.errors import TokenizerFileError
-from tokenmill.formats import huggingface_bpe
+from tokenmill.formats import huggingface_bpe, huggingface_wordpiece
 from tokenmill.formats.building import bpe_model_of, build_tokenizer, refuse_characters, refuse_marks, refuse_options
 from tokenmill.formats.huggingface_cutting import read_pretokenizer, write_byte_level, write_pretokenizer
 from tokenmill.formats.huggingface_fields import (
@@ -26,8 +26,9 @@ from tokenmill.formats.huggingface_fields import (
 )
 from tokenmill.formats.huggingface_parts import read_parts, write_normalizer, write_template
 from tokenmill.formats.json_text import excerpt, parse_object
-from tokenmill.models import BpeModel
+from tokenmill.models import Model
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.wordpiece import WordPieceModel
 
 _VERSION = "1.0"
 _NONE = (None,)
@@ -55,16 +56,18 @@ def loads(content: bytes) -> Tokenizer:
 def from_document(document: dict[str, Any]) -> Tokenizer:
     """As `loads`, from the object that the file holds."""
     check_fields("", document, _TOP)
-    model = read_component(document, "model", {"BPE"})
+    model = read_component(document, "model", {"BPE", "WordPiece"})
     if model is None:
         raise TokenizerFileError("model: there is none")
+    if model["type"] == "WordPiece":
+        vocab, specials = _read_tokens(document, model)
+        return read_parts(document, huggingface_wordpiece.read_tokenizer(document, model, vocab, specials))
     check_fields("model", model, huggingface_bpe.FIELDS)
     pretokenizer = read_pretokenizer(document)
     if read_component(document, "decoder", {"ByteLevel"}) is None:
         raise TokenizerFileError("decoder: there is none; ByteLevel belongs there")
-    vocab = typed("model.vocab", model.get("vocab"), dict)
     rules = huggingface_bpe.read_rules(model)
-    vocab, specials = _add_tokens(vocab, typed("added_tokens", document.get("added_tokens", []), list))
+    vocab, specials = _read_tokens(document, model)
     unk = model.get("unk_token")
     tokenizer = build_tokenizer(
         vocab,
@@ -76,6 +79,12 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
         rule_place=lambda rank: f"model.merges[{rules[rank][0]}]",
     )
     return read_parts(document, tokenizer)
+
+
+def _read_tokens(document: dict[str, Any], model: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
+    """The vocabulary of a document, and the special tokens."""
+    vocab = typed("model.vocab", model.get("vocab"), dict)
+    return _add_tokens(vocab, typed("added_tokens", document.get("added_tokens", []), list))
 
 
 def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int], list[str]]:
@@ -99,29 +108,38 @@ def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int]
 
 
 def dumps(tokenizer: Tokenizer) -> bytes:
-    """The tokenizer.json of a byte-level tokenizer, byte for byte as Hugging Face saves it.
+    """The tokenizer.json of a byte-level BPE or of a WordPiece tokenizer, byte for byte as Hugging Face saves it.
 
     Raises `UsageError` where Hugging Face would not give the same ids.
     """
-    model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
-    refuse_characters(tokenizer, "Hugging Face's ByteLevel")
-    refuse_options(tokenizer, "a file for Hugging Face")
-    refuse_marks(model, "Hugging Face's ByteLevel")
-    pretokenizer = write_pretokenizer(tokenizer.pretokenizer.name)
     document = {
         "version": _VERSION,
         "truncation": None,
         "padding": None,
-        "added_tokens": _write_specials(model),
+        "added_tokens": _write_specials(tokenizer.model),
         "normalizer": write_normalizer(tokenizer.normalizer, tokenizer.pretokenizer),
-        "pre_tokenizer": pretokenizer,
+        "pre_tokenizer": None,
         "post_processor": write_template(tokenizer),
-        "decoder": write_byte_level(use_regex=True),
-        "model": huggingface_bpe.write_model(model),
+        **_write_model(tokenizer),
     }
     return json.dumps(document, ensure_ascii=False, indent=2).encode("utf-8")
 
 
-def _write_specials(model: BpeModel) -> list[dict[str, Any]]:
+def _write_model(tokenizer: Tokenizer) -> dict[str, Any]:
+    """The pre-tokenizer, the decoder and the model."""
+    if isinstance(tokenizer.model, WordPieceModel):
+        return huggingface_wordpiece.write_parts(tokenizer, tokenizer.model)
+    model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
+    refuse_characters(tokenizer, "Hugging Face's ByteLevel")
+    refuse_options(tokenizer, "a file for Hugging Face")
+    refuse_marks(model, "Hugging Face's ByteLevel")
+    return {
+        "pre_tokenizer": write_pretokenizer(tokenizer.pretokenizer.name),
+        "decoder": write_byte_level(use_regex=True),
+        "model": huggingface_bpe.write_model(model),
+    }
+
+
+def _write_specials(model: Model) -> list[dict[str, Any]]:
     switches = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     return [{"id": model.vocab[token], "content": token, **switches} for token in model.special_tokens]
