@@ -24,6 +24,7 @@ from pipeline.options import (
     RUN_OPTIONS,
     SHAPE_OPTIONS,
     TEMPLATE_OPTIONS,
+    WATCH_OPTIONS,
     choose_normalizer,
     choose_pretokenizer,
     choose_rows,
@@ -130,6 +131,7 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
 @click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to encode with.")
 @click.option("--output", required=True, metavar="DIR", help="Folder for the token shards and their manifest.")
 @ROW_OPTIONS
+@WATCH_OPTIONS
 @SHAPE_OPTIONS
 @OVERWRITE
 @CORPUS_OPTIONS
@@ -151,6 +153,16 @@ def encode(
     """
     from pipeline import driver, summary
 
+    if options["watch"]:
+        from pipeline import watching
+
+        if overwrite:
+            raise click.UsageError("--watch adds to what is there; leave --overwrite out, or encode once with it first")
+        run = make_run(beam_args, options)
+        watching.watch_corpus(
+            make_corpus(inputs, options), tokenizer, output, run, seconds=options["every"], rows=choose_rows(options)
+        )
+        return
     manifest = driver.encode_corpus(
         make_corpus(inputs, options),
         tokenizer,

@@ -130,6 +130,18 @@ ROW_OPTIONS = add_options(
     click.option("--shuffle", type=click.IntRange(min=0), metavar="SEED", help="Shuffle documents and blocks within each shard."),
 )
 
+WATCH_OPTIONS = add_options(
+    click.option("--watch", is_flag=True, help="Go on until SIGTERM: files that come into the inputs become shards."),
+    click.option(
+        "--every",
+        type=click.FloatRange(min=0, min_open=True),
+        default=10,
+        show_default=True,
+        metavar="SECONDS",
+        help="How often --watch looks. A file is taken when it is as it was at the look before.",
+    ),
+)
+
 SHAPE_OPTIONS = add_options(
     click.option("--max-length", type=click.IntRange(min=1), metavar="N", help="Cut rows to N tokens, special ones included."),
     click.option(
