@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 from pipeline import driver, summary
@@ -26,9 +27,10 @@ from pipeline.build_steps import (
 from pipeline.config import BuildConfig
 from pipeline.forked import ForkedWorkers
 from pipeline.kept import read_json
+from pipeline.options import choose_template
 from pipeline.outputs import OutputFolder, read_manifest
 from pipeline.planning import Corpus, Execution, Plan, plan_corpus, split_bytes_of
-from pipeline.progress import Reporter
+from pipeline.progress import Reporter, WatchedView
 from pipeline.report import ReportPlan
 from pipeline.state import OUTPUTS, STATE, State, describe_current, flatten_options, list_changes, parse_state, remember_files
 from pipeline.texts import read_rows
@@ -37,6 +39,7 @@ from tokenmill.errors import OutputExistsError
 from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_OPTION_NAMES, choose_unk, default_pretokenizer
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.templates import Template
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
 from transforms.journal import write_file_atomically
@@ -50,7 +53,9 @@ def build_dataset(
 ) -> str:
     """Carry out a configuration; returns the summary for people."""
     build = _open_build(config, reporter, beam_args, overwrite=overwrite, retrain=retrain)
-    with build.output.hold():
+    with build.output.hold() as lock:
+        watched = replace(reporter, view=WatchedView(reporter.view, lock.renew))
+        build = replace(build, run=replace(build.run, reporter=watched))
         seen = time.time_ns()
         plan = plan_corpus(make_corpus(config), build.run, {} if overwrite else build.state.files)
         steps = plan_steps(build, plan, make_training(config))
@@ -157,6 +162,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         min_count=section.min_count,
         strict=section.strict,
         normalizer=Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer]),
+        template=choose_template({"template": section.template, "pair_template": section.pair_template}) or Template(),
         extend=None if section.extend is None else driver.load_tokenizer(section.extend),
         **{name: getattr(section, name) for name in (*BPE_OPTION_NAMES, *WORDPIECE_OPTION_NAMES)},
     )

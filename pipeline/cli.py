@@ -22,9 +22,13 @@ from pipeline.options import (
     PRETOKENIZER_OPTIONS,
     ROW_OPTIONS,
     RUN_OPTIONS,
+    SHAPE_OPTIONS,
+    TEMPLATE_OPTIONS,
+    WATCH_OPTIONS,
     choose_normalizer,
     choose_pretokenizer,
     choose_rows,
+    choose_template,
     make_corpus,
     make_run,
 )
@@ -127,6 +131,8 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
 @click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to encode with.")
 @click.option("--output", required=True, metavar="DIR", help="Folder for the token shards and their manifest.")
 @ROW_OPTIONS
+@WATCH_OPTIONS
+@SHAPE_OPTIONS
 @OVERWRITE
 @CORPUS_OPTIONS
 @RUN_OPTIONS
@@ -147,6 +153,16 @@ def encode(
     """
     from pipeline import driver, summary
 
+    if options["watch"]:
+        from pipeline import watching
+
+        if overwrite:
+            raise click.UsageError("--watch adds to what is there; leave --overwrite out, or encode once with it first")
+        run = make_run(beam_args, options)
+        watching.watch_corpus(
+            make_corpus(inputs, options), tokenizer, output, run, seconds=options["every"], rows=choose_rows(options)
+        )
+        return
     manifest = driver.encode_corpus(
         make_corpus(inputs, options),
         tokenizer,
@@ -164,8 +180,11 @@ def encode(
 @click.option("--to", "format", required=True, type=click.Choice(TOKENIZER_FORMATS), help="The format to write.")
 @click.option("--pretokenizer", type=click.Choice(PRETOKENIZERS), help="Of a tiktoken rank file that is not a published one.")
 @click.option("--special", multiple=True, metavar="TOKEN=ID", help="Of such a file: a special token and its id.")
+@TEMPLATE_OPTIONS
 @click.option("--overwrite", is_flag=True, help="Replace what is there.")
-def convert(source: str, target: str, format: str, pretokenizer: str | None, special: tuple[str, ...], overwrite: bool) -> None:
+def convert(
+    source: str, target: str, format: str, pretokenizer: str | None, special: tuple[str, ...], overwrite: bool, **options: Any
+) -> None:
     """Bring a tokenizer from one format into another, with the same ids.
 
     SRC is a tokenizer.json (of tokenmill or Hugging Face), a tiktoken rank file, or a folder with vocab.json and merges.txt; what
@@ -178,7 +197,13 @@ def convert(source: str, target: str, format: str, pretokenizer: str | None, spe
     from pipeline import convert as converter
 
     converter.convert_tokenizer(
-        source, target, format, pretokenizer=pretokenizer, special=converter.parse_specials(special), overwrite=overwrite
+        source,
+        target,
+        format,
+        pretokenizer=pretokenizer,
+        special=converter.parse_specials(special),
+        template=choose_template(options),
+        overwrite=overwrite,
     )
 
 

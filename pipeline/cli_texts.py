@@ -13,8 +13,10 @@ from tokenmill.names import SCORES
 
 @click.command()
 @click.option("--tokenizer", required=True, metavar="FILE", help="The tokenizer.json to use.")
+@click.option("--special-tokens/--no-special-tokens", default=True, help="Whether the template's tokens are added [yes].")
+@click.option("--allow-special", is_flag=True, help="Special tokens inside a text get their ids; else they are plain text.")
 @click.argument("texts", nargs=-1, metavar="[TEXT...]")
-def tokenize(tokenizer: str, texts: tuple[str, ...]) -> None:
+def tokenize(tokenizer: str, texts: tuple[str, ...], special_tokens: bool, allow_special: bool) -> None:
     """Show tokens and ids, one JSON line a text; without TEXT, of each line of standard input.
 
     \b
@@ -23,7 +25,7 @@ def tokenize(tokenizer: str, texts: tuple[str, ...]) -> None:
     from pipeline import texts as handler
 
     with until_pipe_closes():
-        handler.tokenize_texts(tokenizer, texts)
+        handler.tokenize_texts(tokenizer, texts, special_tokens=special_tokens, allow_special=allow_special)
 
 
 @click.command()

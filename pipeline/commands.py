@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pipeline.console import INTERRUPTED, fail, leave, prepare_process, split_beam_args
+from pipeline.console import INTERRUPTED, fail, leave, logs_json, prepare_process, split_beam_args
 from tokenmill.errors import TokenmillError
 
 
@@ -19,21 +19,25 @@ class Commands(click.Group):
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         words, beam_args = split_beam_args(list(sys.argv[1:] if args is None else args))
         prepare_process()
-        run = super().main
+        run, as_json = super().main, logs_json(words)
         try:
             result = run(words, *rest, standalone_mode=False, obj=beam_args, **extra)
         except click.ClickException as error:
-            fail(error.format_message() + hint_at_help(error), 2)
+            fail(error.format_message() + hint_at_help(error), 2, as_json=as_json)
         except TokenmillError as error:
-            fail(str(error), error.exit_code)
+            fail(str(error), error.exit_code, as_json=as_json)
         except (KeyboardInterrupt, click.Abort):
-            fail("interrupted; what was not finished is not published; run the same command again", INTERRUPTED)
+            fail("interrupted; what was not finished is not published; run the same command again", INTERRUPTED, as_json=as_json)
         except OSError as error:
-            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
+            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 1, as_json=as_json)
         except Exception as error:
             if os.environ.get("TOKENMILL_DEBUG"):
                 raise
-            fail(f"unexpected {type(error).__name__}: {error}; set TOKENMILL_DEBUG=1 for the traceback, and report it", 1)
+            fail(
+                f"unexpected {type(error).__name__}: {error}; set TOKENMILL_DEBUG=1 for the traceback, and report it",
+                1,
+                as_json=as_json,
+            )
         return leave(result if isinstance(result, int) else 0) if standalone_mode else result
 
 

@@ -65,6 +65,8 @@ class TrainSection(Section):
     split_digits: DigitGroup | None = None
     pattern: str | None = None
     normalizer: list[str | ReplaceSection] = Field(default_factory=list)
+    template: str | None = None
+    pair_template: str | None = None
     vocab_size: int | None = Field(default=None, ge=1)
     merges: int | None = Field(default=None, ge=0)
     ties: Literal["smallest", "first-seen"] = "smallest"
@@ -109,6 +111,15 @@ class EncodeSection(Section):
     segment_ids: bool = False
     position_ids: bool = False
     shuffle: int | None = Field(default=None, ge=0)
+    max_length: int | None = Field(default=None, ge=1)
+    stride: int = Field(default=0, ge=0)
+    overflow: Literal["drop", "rows"] | None = None
+    pad_to: int | None = Field(default=None, ge=1)
+    attention_mask: bool = False
+    token_type_ids: bool = False
+    special_tokens_mask: bool = False
+    special_tokens: bool = True
+    allow_special: bool = False
 
 
 class ReportSection(Section):

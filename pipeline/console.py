@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import json
 import logging
 import os
 import signal
@@ -48,8 +50,19 @@ def split_beam_args(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
     return words[:place], tuple(words[place + 1 :])
 
 
-def fail(message: str, code: int) -> NoReturn:
-    """One line on standard error, and out. Details of an unexpected failure follow only when asked for."""
+def logs_json(words: list[str]) -> bool:
+    """Whether a command line asks for `--log-format json`."""
+    return "--log-format=json" in words or ("--log-format", "json") in itertools.pairwise(words)
+
+
+def fail(message: str, code: int, *, as_json: bool = False) -> NoReturn:
+    """One line on standard error, and out: an object with the whole message, or text.
+
+    Details of an unexpected failure follow text only when asked for.
+    """
+    if as_json:
+        print(json.dumps({"event": "error", "exit_code": code, "text": message}), file=sys.stderr)
+        leave(code)
     first, _, details = message.partition("\n")
     debug = details and (os.environ.get("TOKENMILL_DEBUG") or first.endswith(" errors"))
     print(f"tokenmill: {first}" + (f"\n{details}" if debug else ""), file=sys.stderr)

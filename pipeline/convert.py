@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tokenmill.errors import OutputExistsError, UsageError
+from tokenmill.templates import Template
 from tokenmill.tokenizer import Tokenizer
 
 
@@ -24,10 +25,23 @@ def parse_specials(words: Sequence[str]) -> dict[str, int] | None:
 
 
 def convert_tokenizer(
-    source: str, target: str, format: str, *, pretokenizer: str | None, special: dict[str, int] | None, overwrite: bool
+    source: str,
+    target: str,
+    format: str,
+    *,
+    pretokenizer: str | None,
+    special: dict[str, int] | None,
+    template: Template | None = None,
+    overwrite: bool,
 ) -> None:
-    """Write `source` to the file `target` (for GPT-2's files: into that folder), each file by temporary name and rename."""
+    """Write `source` to the file `target` (for GPT-2's files: into that folder), each file by temporary name and rename.
+
+    With `template` it replaces that of `source`.
+    """
     tokenizer = Tokenizer.from_file(source, pretokenizer=pretokenizer, special_tokens=special)
+    if template is not None:
+        parts = {"pretokenizer": tokenizer.pretokenizer, "normalizer": tokenizer.normalizer}
+        tokenizer = Tokenizer(tokenizer.model, **parts, template=template, training=tokenizer.training)
     files = tokenizer.to_format(format)
     folder = Path(target)
     paths = (

@@ -33,7 +33,7 @@ from pipeline.planning import (
 )
 from pipeline.progress import Stage, count_things
 from pipeline.runners import parse_options, run_pipeline
-from pipeline.shaping import RowOptions, choose_packing, describe_rows, total_blocks
+from pipeline.shaping import RowOptions, choose_packing, choose_shape, describe_rows, total_blocks, total_shaped
 from tokenmill import __version__, kernels, schemas
 from tokenmill.errors import (
     NothingToTrainOnError,
@@ -195,9 +195,15 @@ def encode_corpus(
             records = _run_job("encode", encode_graph(splits, options, len(plan.splits)), splits, job, run)
         files, totals = _close_books(plan, records, folder)
         shards = [describe_split(records[index], folder.keys[index]) for index in sorted(records)]
-        totals |= total_blocks(packing, shards) | accounting.total_lost_words(shards)
+        totals |= total_blocks(packing, shards) | total_shaped(shards) | accounting.total_lost_words(shards)
+        rows_made = describe_rows(packing, rows.shuffle, options.shape)
         manifest = _describe_dataset(
-            tokenizer, sha256, files, totals, shards, describe_reading(corpus) | describe_rows(packing, rows.shuffle)
+            tokenizer,
+            sha256,
+            files,
+            totals,
+            shards,
+            describe_reading(corpus) | rows_made,
         )
         card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
         folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
@@ -206,8 +212,8 @@ def encode_corpus(
 
 def make_encode_options(corpus: Corpus, tokenizer: Tokenizer, rows: RowOptions) -> EncodeOptions:
     """All that the shards of a corpus depend on; what they go to is not said yet."""
-    packing = choose_packing(rows, tokenizer)
-    return EncodeOptions(corpus.read, "", hash_bytes(tokenizer.to_bytes()), packing=packing, shuffle=rows.shuffle)
+    how = {"packing": choose_packing(rows, tokenizer), "shape": choose_shape(rows, tokenizer), "shuffle": rows.shuffle}
+    return EncodeOptions(corpus.read, "", hash_bytes(tokenizer.to_bytes()), **how)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pipeline.shaping import RowOptions
     from tokenmill.normalizers import Normalizer
     from tokenmill.pretokenizers import PreTokenizer
+    from tokenmill.templates import Template
 
 Command = Callable[..., Any]
 
@@ -76,6 +77,11 @@ PRETOKENIZER_OPTIONS = add_options(
     click.option("--pattern", metavar="REGEX", help="Words are the matches of this pattern of the regex package: exact, slow."),
 )
 
+TEMPLATE_OPTIONS = add_options(
+    click.option("--template", metavar="TEXT", help="Special tokens around a text: '<s> $A </s>'. Part of the tokenizer."),
+    click.option("--pair-template", metavar="TEXT", help="The same for two: '[CLS] $A [SEP] $B:1 [SEP]:1'; :1 is a type id."),
+)
+
 NORMALIZER_OPTION = click.option(
     "--normalizer",
     multiple=True,
@@ -124,6 +130,36 @@ ROW_OPTIONS = add_options(
     click.option("--shuffle", type=click.IntRange(min=0), metavar="SEED", help="Shuffle documents and blocks within each shard."),
 )
 
+WATCH_OPTIONS = add_options(
+    click.option("--watch", is_flag=True, help="Go on until SIGTERM: files that come into the inputs become shards."),
+    click.option(
+        "--every",
+        type=click.FloatRange(min=0, min_open=True),
+        default=10,
+        show_default=True,
+        metavar="SECONDS",
+        help="How often --watch looks. A file is taken when it is as it was at the look before.",
+    ),
+)
+
+SHAPE_OPTIONS = add_options(
+    click.option("--max-length", type=click.IntRange(min=1), metavar="N", help="Cut rows to N tokens, special ones included."),
+    click.option(
+        "--overflow",
+        type=click.Choice(["drop", "rows"]),
+        help="What is cut off is dropped, or rows of its own [default: drop].",
+    ),
+    click.option("--stride", type=click.IntRange(min=0), default=0, metavar="N", help="Tokens that such rows have in common."),
+    click.option("--pad-to", type=click.IntRange(min=1), metavar="N", help="Fill rows up to N tokens with the token of --pad."),
+    click.option("--attention-mask", is_flag=True, help="Add the column attention_mask: 0 for padding, 1 for all else."),
+    click.option("--token-type-ids", is_flag=True, help="Add the column token_type_ids, as the template has them."),
+    click.option("--special-tokens-mask", is_flag=True, help="Add the column special_tokens_mask: 1 for those added."),
+    click.option(
+        "--special-tokens/--no-special-tokens", default=True, help="Whether the template's tokens are added [default: they are]."
+    ),
+    click.option("--allow-special", is_flag=True, help="Special tokens inside texts get their ids; else they are plain text."),
+)
+
 OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace what the folder holds.")
 
 
@@ -136,6 +172,17 @@ def choose_pretokenizer(options: dict[str, Any]) -> PreTokenizer | None:
         return None
     default = default_pretokenizer(options.get("model")) if pattern is None else "regex"
     return PreTokenizer(name or default, None if digits is None else int(digits), pattern)
+
+
+def choose_template(options: dict[str, Any]) -> Template | None:
+    """The template that the options ask for, None when they say nothing of it."""
+    from tokenmill.errors import UsageError
+    from tokenmill.templates import Template
+
+    single, pair = options["template"], options["pair_template"]
+    if single is None and pair is not None:
+        raise UsageError("--pair-template is for pairs of what --template is for; give that too")
+    return None if single is None else Template.of({"single": single, "pair": pair})
 
 
 def choose_normalizer(options: dict[str, Any]) -> Normalizer | None:

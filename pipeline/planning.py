@@ -70,13 +70,14 @@ class Plan:
     stamps: dict[str, str]
 
 
-def plan_corpus(corpus: Corpus, run: Execution, known: Known | None = None) -> Plan:
+def plan_corpus(corpus: Corpus, run: Execution, known: Known | None = None, files: list[SourceFile] | None = None) -> Plan:
     """Find the files and cut them; raises the errors of `pipeline.inputs`.
 
-    Files in a `known` state are not read for their stamp.
+    Files in a `known` state are not read for their stamp. `files`: those of the corpus that are to be read, if found already.
     """
     with run.reporter.stage("plan", len(corpus.inputs), unit="inputs") as stage:
-        files = resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
+        if files is None:
+            files = resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
         states = _look_at_files(files)
         splits = plan_splits(files, options=corpus.read, split_bytes=corpus.split_bytes, limit=corpus.limit)
         stage.message(f"{count_things(len(files), 'file')}, {count_things(len(splits), 'split')}")

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tokenmill import schemas
 from tokenmill.errors import UsageError
 from tokenmill.packing import Packing
+from tokenmill.postprocessors import Padding, Truncation, find_room
 from tokenmill.tokenizer import Tokenizer
 from transforms.pack import block_columns, row_group_blocks
+from transforms.shape import RowShape
 
 _SUMMED = ("blocks", "eos", "padding", "dropped_tokens", "dropped_documents")
-_NEED_BLOCK = ("pack", "tail", "eos", "pad", "segment_ids", "position_ids")
+_NEED_BLOCK = ("pack", "tail", "eos", "segment_ids", "position_ids")
+_COLUMNS = ("attention_mask", "token_type_ids", "special_tokens_mask")
 _SHOWN_SPECIALS = 5
 
 
@@ -28,6 +32,55 @@ class RowOptions:
     segment_ids: bool = False
     position_ids: bool = False
     shuffle: int | None = None
+    max_length: int | None = None
+    stride: int = 0
+    overflow: str | None = None
+    pad_to: int | None = None
+    attention_mask: bool = False
+    token_type_ids: bool = False
+    special_tokens_mask: bool = False
+    special_tokens: bool = True
+    allow_special: bool = False
+
+
+def choose_shape(rows: RowOptions, tokenizer: Tokenizer) -> RowShape:
+    """What rows of documents are. Raises UsageError for what does not go together."""
+    if rows.block is not None:
+        for name in ("max_length", "stride", "overflow", "pad_to", *_COLUMNS):
+            if getattr(rows, name):
+                raise UsageError(
+                    f"--{name.replace('_', '-')} is for rows of documents, not for packed blocks; leave out one of both"
+                )
+        return RowShape(rows.special_tokens, rows.allow_special)
+    if rows.max_length is None and (rows.stride or rows.overflow):
+        raise UsageError(
+            f"--{'stride' if rows.stride else 'overflow'} says what becomes of what is cut off; give --max-length N too"
+        )
+    if rows.stride and rows.overflow != "rows":
+        raise UsageError("--stride is how much rows of one document have in common; give --overflow rows too")
+    if rows.pad is not None and rows.pad_to is None:
+        raise UsageError("--pad fills rows up; give --pad-to N, or --block N, too")
+    if rows.pad_to is not None and rows.pad is None:
+        raise UsageError(f"--pad-to fills rows up with a token: give --pad TOKEN ({_name_specials(tokenizer)})")
+    padding = None if rows.pad is None else Padding(_find_special(rows.pad, "--pad", tokenizer)[0], rows.pad_to)
+    truncation = None if rows.max_length is None else Truncation(rows.max_length, rows.stride)
+    shape = RowShape(
+        rows.special_tokens,
+        rows.allow_special,
+        truncation,
+        rows.overflow == "rows",
+        padding,
+        tuple(name for name in _COLUMNS if getattr(rows, name)),
+    )
+    _check_room(shape, tokenizer)
+    return shape
+
+
+def _check_room(shape: RowShape, tokenizer: Tokenizer) -> None:
+    """Found out before any work: a row has room for the template and a token, or for the stride and one more."""
+    if shape.truncation is not None:
+        added = len(tokenizer.template.pieces(pair=False, add_special_tokens=shape.add_special_tokens)) - 1
+        find_room(shape.truncation, added)
 
 
 def choose_packing(rows: RowOptions, tokenizer: Tokenizer) -> Packing | None:
@@ -64,13 +117,22 @@ def _name_specials(tokenizer: Tokenizer) -> str:
     return f"it has {', '.join(names[:_SHOWN_SPECIALS])}{more}"
 
 
-def describe_rows(packing: Packing | None, shuffle: int | None) -> dict[str, Any]:
-    """The manifest's entries on rows: `packing` where they are blocks, `shuffle` where the order is not that of the corpus."""
+def describe_rows(packing: Packing | None, shuffle: int | None, shape: RowShape) -> dict[str, Any]:
+    """The manifest's entries on rows: `packing` where they are blocks, `rows` where documents are not rows as they are, `shuffle`
+    where the order is not that of the corpus.
+    """
     packed = {}
     if packing is not None:
         layout = {"row_group_blocks": row_group_blocks(packing.block), "columns": block_columns(packing).names}
         packed = {"packing": {**packing.describe(), **layout}}
+    packed |= {"rows": shape.describe()} if shape.describe() else {}
     return packed | ({} if shuffle is None else {"shuffle": shuffle})
+
+
+def total_shaped(shards: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Totals of what was cut, and of special tokens that were found; what there is none of is left out."""
+    totals = {name: sum(shard.get(name, 0) for shard in shards) for name in schemas.SHAPED}
+    return {name: number for name, number in totals.items() if number}
 
 
 def total_blocks(packing: Packing | None, shards: Sequence[dict[str, Any]]) -> dict[str, int | float]:

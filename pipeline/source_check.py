@@ -27,6 +27,7 @@ from tokenmill.tokenizer import Tokenizer
 from transforms.encode import EncodeOptions, encode_split
 from transforms.journal import delete_files, file_exists, write_file_atomically
 from transforms.read import read_split
+from transforms.shape import RowShape
 from transforms.splits import Range, ReadOptions, SourceFile, Split
 
 #: Shards that are made again, and documents of each that are decoded.
@@ -46,7 +47,7 @@ def check_deep(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str], 
             record = _encode_again(manifest, number, tokenizer, files, temporary)
             if problem := _compare(record, shards[number]):
                 found.add(f"{shards[number]['path']}: {problem}", number)
-        if "packing" not in manifest and is_lossless(tokenizer):
+        if not {"packing", "rows"} & manifest.keys() and is_lossless(tokenizer):
             for problem in _decode_some(folder, manifest, number, tokenizer, files):
                 found.add(f"{shards[number]['path']}: {problem}", number)
     return len(chosen)
@@ -73,7 +74,7 @@ def repair_shards(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str
 
 def is_lossless(tokenizer: Tokenizer) -> bool:
     """Whether decoding gives back every text."""
-    plain = not getattr(tokenizer.normalizer, "steps", ())
+    plain = tokenizer.normalizer.is_identity and tokenizer.template.is_empty
     return plain and tokenizer.pretokenizer.lossless and isinstance(tokenizer.model.alphabet, ByteAlphabet)
 
 
@@ -110,9 +111,8 @@ def _make_options(manifest: Mapping[str, Any]) -> EncodeOptions:
         eos, pad = (described[name] and (described[name]["token"], described[name]["id"]) for name in ("eos", "pad"))
         columns = [name in described["columns"] for name in ("segment_ids", "position_ids")]
         packing = Packing(described["block"], described["pack"], described["tail"], eos, pad, *columns)
-    return EncodeOptions(
-        _read_options(manifest), "", manifest["tokenizer"]["sha256"], packing=packing, shuffle=manifest.get("shuffle")
-    )
+    how = {"packing": packing, "shuffle": manifest.get("shuffle"), "shape": RowShape.of(manifest.get("rows", {}))}
+    return EncodeOptions(_read_options(manifest), "", manifest["tokenizer"]["sha256"], **how)
 
 
 def _encode_again(

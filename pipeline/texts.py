@@ -19,12 +19,18 @@ from tokenmill.models import MAX_ID
 from tokenmill.tokenizer import Tokenizer
 
 
-def tokenize_texts(tokenizer_path: str, texts: tuple[str, ...]) -> None:
-    """Print `{"tokens": [...], "ids": [...]}` for each text, or for each line of standard input."""
+def tokenize_texts(
+    tokenizer_path: str, texts: tuple[str, ...], *, special_tokens: bool = True, allow_special: bool = False
+) -> None:
+    """Print `{"tokens": [...], "ids": [...]}` for each text, or for each line of standard input.
+
+    `special_tokens`: those of the template are added; `allow_special`: those inside a text get their ids.
+    """
     tokenizer = open_tokenizer(tokenizer_path)
     for place, text in enumerate(texts or read_lines(), start=1):
         with naming_the_line(None if texts else place):
-            ids = tokenizer.encode(text)
+            ids = tokenizer.encode(text, allow_special=allow_special)
+            ids = tokenizer.wrap(ids) if special_tokens else ids
         print(json.dumps({"tokens": [tokenizer.id_to_token(token_id) for token_id in ids], "ids": ids}, ensure_ascii=False))
 
 

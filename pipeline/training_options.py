@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.options import NORMALIZER_OPTION, PRETOKENIZER_OPTIONS, add_options, choose_normalizer, choose_pretokenizer
+from pipeline.options import (
+    NORMALIZER_OPTION,
+    PRETOKENIZER_OPTIONS,
+    TEMPLATE_OPTIONS,
+    add_options,
+    choose_normalizer,
+    choose_pretokenizer,
+    choose_template,
+)
 from tokenmill.names import (
     BPE_OPTION_NAMES,
     MODELS,
@@ -83,6 +91,7 @@ TRAINING_OPTIONS = add_options(
         show_default=True,
         help="Leave pairs unmerged that occur less often.",
     ),
+    TEMPLATE_OPTIONS,
     click.option("--strict", is_flag=True, help="Fail when the corpus has too few pairs for the size asked for."),
     BPE_OPTIONS,
     click.option(
@@ -98,6 +107,7 @@ def make_training(counts: str | None, options: dict[str, Any]) -> TrainingOption
     """What to train, from the options of the command line; `counts` is a folder of word counts, if there is one."""
     from pipeline import counts_folder, driver
     from tokenmill.normalizers import Normalizer
+    from tokenmill.templates import Template
     from tokenmill.trainers import TrainingOptions
 
     asked, normalizer = choose_pretokenizer(options), choose_normalizer(options)
@@ -111,6 +121,7 @@ def make_training(counts: str | None, options: dict[str, Any]) -> TrainingOption
         extend=extended,
         pretokenizer=(asked or default) if counts is None else counts_folder.check_pretokenizer(counts, asked),
         normalizer=(normalizer or Normalizer()) if counts is None else counts_folder.check_normalizer(counts, normalizer),
+        template=choose_template(options) or Template(),
         special_tokens=options["special"],
         unk_token=options["unk"] if extended is not None else choose_unk(model, options["unk"]),
         **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict")},

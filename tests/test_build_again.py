@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import state
+from pipeline import lock, state
 from pipeline.build import build_dataset, describe_build
 from pipeline.config import BuildConfig, parse_config
 from pipeline.progress import reporter
@@ -89,6 +89,21 @@ def test_a_build_with_nothing_new_writes_nothing(corpus: Path, tmp_path: Path) -
     assert set(written) <= {tmp_path / "out"} and before.keys() == after.keys(), "of the folder itself, a lock came and went"
 
 
+def test_inputs_in_another_order_than_their_names(corpus: Path, tmp_path: Path) -> None:
+    config = configure(corpus, tmp_path / "out", input={"inputs": [str(corpus / "p4.jsonl"), str(corpus / "p0.jsonl")]})
+    build(config)
+    assert state.is_current(config)
+    turned = configure(corpus, tmp_path / "out", input={"inputs": [str(corpus / "p0.jsonl"), str(corpus / "p4.jsonl")]})
+    assert not state.is_current(turned)
+
+
+def test_a_build_renews_its_lock_while_it_works(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    renewed: list[str] = []
+    monkeypatch.setattr(lock.Lock, "renew", lambda self: renewed.append(self._path))
+    build(configure(corpus, tmp_path / "out"))
+    assert renewed.count(str(tmp_path / "out" / lock.LOCK)) >= 5, "planning, counting, training and encoding give signs of life"
+
+
 def test_the_command_says_so_at_once_and_without_beam(corpus: Path, tmp_path: Path) -> None:
     build(configure(corpus, tmp_path / "out"))
     (tmp_path / "build.yaml").write_text(configure(corpus, tmp_path / "out").model_dump_json())
@@ -102,6 +117,24 @@ def test_the_command_says_so_at_once_and_without_beam(corpus: Path, tmp_path: Pa
     result = json.loads(logged.stderr)
     assert (result["event"], result["changed"], result["documents"]) == ("result", False, 360)
     assert before == {path: path.stat().st_mtime_ns for path in sorted((tmp_path / "out").rglob("*"))}
+
+
+def test_errors_of_a_json_log_are_json_with_the_exit_code(corpus: Path, tmp_path: Path) -> None:
+    (corpus / "z.jsonl.gz").write_bytes(b"no gzip")
+    (tmp_path / "build.yaml").write_text(configure(corpus, tmp_path / "out").model_dump_json())
+    code = "from pipeline.cli import run; run()"
+    words = [sys.executable, "-c", code, "build", str(tmp_path / "build.yaml"), "--log-format", "json"]
+    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    events = [json.loads(line) for line in said.stderr.splitlines()]
+    assert said.returncode == 3 and (events[-1]["event"], events[-1]["exit_code"]) == ("error", 3)
+    assert "z.jsonl.gz" in events[-1]["text"] and not (tmp_path / "out" / "word-counts" / "manifest.json").exists()
+    os.remove(corpus / "z.jsonl.gz")
+    again = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    events = [json.loads(line) for line in again.stderr.splitlines()]
+    assert any("12 of 12 splits are done already" in event.get("text", "") for event in events), (
+        "one bad file costs no other's work"
+    )
+    assert events[-1]["event"] == "result" and events[-1]["changed"] and events[-1]["encode_splits"] == 12
 
 
 def test_only_new_and_changed_files_are_read(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -265,7 +265,7 @@ def test_build_makes_everything(trained: Path, tmp_path: Path) -> None:
 def test_unexpected_failure_is_one_line(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pipeline import texts
 
-    def break_down(*_: object) -> None:
+    def break_down(*_: object, **options: object) -> None:
         raise ValueError("oh")
 
     monkeypatch.setattr(texts, "tokenize_texts", break_down)

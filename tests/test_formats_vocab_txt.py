@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.training import few_cases, train
 from tests.wordpieces import BERT_SPECIALS, byte_tokenizer_of, tokenizer_of
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import recognition, vocab_txt
+from tokenmill.normalizers import Normalizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.wordpiece import WordPieceModel
 
@@ -37,7 +39,8 @@ def bert_file(shared_data: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def bert(bert_file: Path) -> Tokenizer:
-    return Tokenizer.from_file(bert_file)
+    """The vocabulary of BERT, its text left as it is."""
+    return vocab_txt.loads(bert_file.read_bytes(), normalizer=Normalizer())
 
 
 @pytest.fixture(scope="module")
@@ -125,12 +128,68 @@ def test_nasty_texts_are_those_of_hugging_face(bert: Tokenizer, peer: Any, text:
         assert bert.encode(text) == peer.encode(text).ids
 
 
+@pytest.fixture(scope="module")
+def uncased(bert_file: Path) -> Tokenizer:
+    return Tokenizer.from_file(bert_file)
+
+
+def test_an_uncased_vocabulary_brings_bert_whole(uncased: Tokenizer) -> None:
+    assert str(uncased.normalizer) == "bert_clean, strip_accents, lowercase"
+    assert uncased.encode("Hello, world!") == [7592, 1010, 2088, 999]
+    encoding = uncased.process("Hello how are U tday")
+    assert encoding.ids == [101, 7592, 2129, 2024, 1057, 14595, 4710, 102]
+    assert encoding.tokens == ["[CLS]", "hello", "how", "are", "u", "td", "##ay", "[SEP]"]
+    assert uncased.encode("Héllò\t\x00how") == [7592, 2129]
+
+
+def test_where_the_words_of_bert_stand(uncased: Tokenizer) -> None:
+    encoding = uncased.process("hello how are u tday")
+    words: dict[int | None, list[tuple[int, int]]] = {}
+    for word, span in zip(encoding.word_ids, encoding.offsets, strict=True):
+        words.setdefault(word, []).append(span)
+    found = [(words[word][0][0], words[word][-1][1]) for word in range(5)]
+    assert found == [(0, 5), (6, 9), (10, 13), (14, 15), (16, 20)]
+    assert encoding.offsets[5:7] == [(16, 18), (18, 20)]
+
+
+def test_a_pair_of_texts(uncased: Tokenizer) -> None:
+    encoding = uncased.process("Hello how are you", "I am fine thank you")
+    assert encoding.type_ids == [0] * 6 + [1] * 6
+    assert uncased.decode(encoding.ids) == "[CLS] hello how are you [SEP] i am fine thank you [SEP]"
+
+
+def test_a_cased_vocabulary_keeps_capitals() -> None:
+    cased = recognition.loads(content_of([*SMALL, "World"]))
+    assert str(cased.normalizer) == "bert_clean"
+    assert cased.tokenize("World\x00 world") == ["World", "world"]
+
+
+@few_cases(100, 5)
+@given(text=nasty_texts())
+def test_rows_of_bert_are_those_of_hugging_face(uncased: Tokenizer, bert_file: Path, text: str) -> None:
+    peer = bert_peer(str(bert_file))
+    text = "".join(one for one in text if one.isprintable() and ord(one) < 0x10000)
+    if any(special in text for special in BERT_SPECIALS):
+        return
+    mine, theirs = uncased.process(text, "a second one"), peer.encode(text, "a second one")
+    assert (mine.ids, mine.type_ids, mine.word_ids) == (theirs.ids, theirs.type_ids, theirs.word_ids)
+    assert mine.special_tokens_mask == theirs.special_tokens_mask
+    if text.isascii():
+        assert mine.offsets == theirs.offsets
+
+
+@functools.cache
+def bert_peer(path: str) -> Any:
+    tokenizers = pytest.importorskip("tokenizers")
+    return tokenizers.BertWordPieceTokenizer(path, lowercase=True)
+
+
 # --- writing ----------------------------------------------------------------------------------------------------------------
 
 
 def test_bert_comes_back_byte_for_byte(bert: Tokenizer, bert_file: Path) -> None:
     assert bert.to_format("vocab-txt") == {"vocab.txt": bert_file.read_bytes()}
-    assert Tokenizer.from_file(bert_file).to_bytes() == bert.to_bytes()
+    assert Tokenizer.from_file(bert_file).to_format("vocab-txt") == bert.to_format("vocab-txt")
 
 
 def test_a_trained_vocabulary_can_be_written() -> None:

@@ -46,15 +46,18 @@ LAYERS = (
         "wordpiece",
         "normalizers",
         "normalizing",
+        "templates",
+        "special_text",
         "scanners",
         "patterns",
         "pretokenizers",
         "tokenizer_files",
     ),
-    ("word_counts", "merge_loop", "score_loop", "training_symbols", "encoder", "unmatched", "packing"),
+    ("word_counts", "merge_loop", "score_loop", "training_symbols", "tracing", "encoder", "unmatched", "packing"),
+    ("postprocessors", "processing"),
     ("tokenizer", "parquet_pages", "block_order", "block_rows"),
     ("shard_files", "read_ahead"),
-    ("trainers", "extension", "formats", "postprocessors", "report", "dataset", "frameworks", "explain"),
+    ("trainers", "extension", "formats", "report", "dataset", "frameworks", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 

@@ -112,9 +112,9 @@ def test_each_batch_is_encoded_once(tmp_path: Path, tokenizer: Tokenizer, monkey
     calls: list[list[str]] = []
     encode_counted = Tokenizer.encode_counted
 
-    def record_call(self: Tokenizer, texts: pa.Array) -> Encoded:
+    def record_call(self: Tokenizer, texts: pa.Array, **options: Any) -> Encoded:
         calls.append(texts.to_pylist())
-        return encode_counted(self, texts)
+        return encode_counted(self, texts, **options)
 
     monkeypatch.setattr(Tokenizer, "encode_counted", record_call)
     documents = make_documents(pa.array(["skipped", "x", "y", "z"]), pa.array(["", "ab", "z", "b"], pa.large_string())).slice(1)

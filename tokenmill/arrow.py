@@ -69,9 +69,9 @@ def wrap_binary(data: np.ndarray, offsets: np.ndarray) -> pa.LargeBinaryArray:
 
 
 def wrap_lists(ids: np.ndarray, offsets: np.ndarray) -> pa.LargeListArray:
-    """A large_list array over `ids` (int32[n]) and `offsets` (int64[d + 1]). (`pa.array` would import pandas: 0.3 s.)"""
-    values = pa.Int32Array.from_buffers(pa.int32(), ids.size, [None, pa.py_buffer(ids)])
-    kind = pa.large_list(pa.int32())
+    """A large_list array over `ids` (int32[n] or int8[n]) and `offsets` (int64[d + 1]). (`pa.array` imports pandas: 0.3 s.)"""
+    values = pa.Array.from_buffers(pa.from_numpy_dtype(ids.dtype), ids.size, [None, pa.py_buffer(ids)])
+    kind = pa.large_list(values.type)
     return pa.LargeListArray.from_buffers(kind, offsets.size - 1, [None, pa.py_buffer(offsets)], children=[values])
 
 

@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.arrow import text_buffers, wrap_lists
+from tokenmill.arrow import read_only, text_buffers, wrap_lists
 from tokenmill.kernels import bpe, tables
 from tokenmill.kernels.wordpiece import TOO_LONG, UNKNOWN
 from tokenmill.models import BpeModel, TokenWords
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import Block, PreTokenizer
+from tokenmill.tracing import TokenLengths, Trace, WordPlacer
 from tokenmill.wordpiece import WordPieceModel
 
 #: Words that the cache has room for at first (2 MiB) and at most (32 MiB): a small table stays in the processor's cache.
@@ -26,20 +27,22 @@ class Encoded(NamedTuple):
 
     `unknown`: bool[d], which texts hold something without an id (-1, or -2 for a word with too many characters).
     `unknown_words` and `long_words`: for how many words a WordPiece model has put an unk token, the long ones being those over
-    its limit.
+    its limit. `specials`: how many special tokens were found inside the texts.
     """
 
     ids: pa.LargeListArray
     unknown: np.ndarray
     unknown_words: int = 0
     long_words: int = 0
+    specials: int = 0
 
 
 class Encoder:
     """Encodes batches of texts with one normalizer, one pre-tokenizer and one model. Not for two threads at once."""
 
     def __init__(self, model: BpeModel | WordPieceModel, pretokenizer: PreTokenizer, normalizer: Normalizer) -> None:
-        self._tables = model.tables
+        self._model, self._pretokenizer, self._tables = model, pretokenizer, model.tables
+        self._lengths: TokenLengths | None = None
         self._normalizer = normalizer.runner()
         self._scanner = pretokenizer.scanner()
         self._whole = model.unmerged if isinstance(model, BpeModel) and model.ignore_merges else TokenWords.of({})
@@ -75,6 +78,26 @@ class Encoder:
         ids = ids[:used]
         settled = self._settle_unknown(ids, offsets)
         return Encoded(wrap_lists(ids, offsets), *settled)
+
+    def trace(self, texts: pa.Array, unit: str) -> tuple[Encoded, Trace]:
+        """As `encode`, and where each token comes from, in `bytes` or `characters`: slower, for each word is looked for again."""
+        original = text_buffers(texts)
+        text, doc_ends, origins = self._normalizer.align(*original)
+        self._forget_when_full()
+        ids = np.empty(self._ids_per_byte * text.size + bpe.IDS_IN_VAIN, np.int32)
+        placer = WordPlacer(read_only(text), self._pretokenizer)
+        used = 0
+        for block in self._scanner.blocks(text, doc_ends):
+            self._grow_for(block)
+            every = block._replace(doc_words=read_only(np.arange(1, block.word_ends.size + 1)))
+            token_ends = np.empty(block.word_ends.size, np.int64)
+            used = bpe.encode_block(self._tables, self._cache, *every, ids, used, token_ends)
+            placer.add(block, token_ends)
+        ids = ids[:used]
+        settled = self._settle_unknown(ids, placer.token_offsets)
+        self._lengths = self._lengths or TokenLengths(self._model)
+        trace = placer.finish(ids, self._lengths, origins, original, unit)
+        return Encoded(wrap_lists(ids, placer.token_offsets), *settled), trace
 
     def _settle_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, int, int]:
         """Put the unk token of a WordPiece model where a word has no ids, or find the texts without one."""

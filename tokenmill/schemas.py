@@ -37,6 +37,9 @@ TOKENS = pa.schema([pa.field("doc_id", pa.string()), pa.field("input_ids", pa.li
 #: What options add to a token shard: lists as long as `input_ids`. Masks and types are small numbers, and int8.
 TOKEN_MASK = pa.list_(pa.int8())
 
+#: What shards and totals count of shaped rows: tokens and documents that were cut, special tokens found inside texts.
+SHAPED = ("cut_tokens", "cut_documents", "special_tokens_found")
+
 #: What options add to packed blocks, a number for each token: 1 for tokens and 0 for padding; the part of the block that a token
 #: belongs to, from 1 on, 0 for padding; the place of a token in its part, 0 for padding.
 BLOCK_COLUMNS = {"attention_mask": pa.int8(), "segment_ids": pa.int32(), "position_ids": pa.int32()}

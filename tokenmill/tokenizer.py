@@ -27,7 +27,11 @@ from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharac
 from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.processing import Encoding, Processed, process_text, process_texts
+from tokenmill.special_text import Allowed, SpecialFinder, join_parts
+from tokenmill.templates import FIRST, SECOND, Template, check_template
 from tokenmill.tokenizer_files import read_file, read_folder
+from tokenmill.tracing import Trace
 from tokenmill.unmatched import describe_lost_word
 from tokenmill.wordpiece import WordPieceModel
 
@@ -45,11 +49,14 @@ class Tokenizer:
         *,
         pretokenizer: PreTokenizer,
         normalizer: Normalizer | None = None,
+        template: Template | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         self.pretokenizer = pretokenizer
         self.normalizer = normalizer or Normalizer()
+        self.template = template or Template()
+        check_template(self.template, model.special_tokens)
         self.training = dict(training or {})
         self._lock = threading.Lock()
         self._encoder: Encoder | None = None
@@ -156,23 +163,27 @@ class Tokenizer:
 
     # --- encoding
 
-    def encode(self, text: str | bytes) -> list[int]:
-        """Token ids of one text; special tokens inside it are plain text. bytes need not be UTF-8 where the model takes bytes.
+    def encode(self, text: str | bytes, *, allow_special: Allowed = False) -> list[int]:
+        """Token ids of one text. bytes need not be UTF-8 where the model takes bytes.
 
+        Special tokens inside the text are plain text, unless `allow_special` is True or names those that are meant. The
+        template's are not added: `process` and `wrap` do that.
         Raises `UnknownCharacterError` where the model has no unk token and lacks a character.
         """
         data = text if isinstance(text, bytes) else _utf_8_of(text)
         array = wrap_binary(np.frombuffer(data, np.uint8), np.array([0, len(data)]))
         if isinstance(text, bytes) and not self.model.takes_any_bytes:
             _check_utf_8(text)
-        ids: list[int] = self._encode_checked(array).values.to_pylist()
+        ids: list[int] = self._encode_checked(array, allow_special).values.to_pylist()
         return ids
 
     def tokenize(self, text: str) -> list[str]:
         """Tokens of one text, in their visible form."""
         return [self.model.token_of_id[token_id] for token_id in self.encode(text)]
 
-    def encode_batch(self, texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> pa.LargeListArray:
+    def encode_batch(
+        self, texts: pa.Array | pa.ChunkedArray | Sequence[str], *, allow_special: Allowed = False
+    ) -> pa.LargeListArray:
         """Token ids of many texts: `LargeListArray` of int32, one list a text, an empty list for an empty text or a null.
 
         Raises `UnknownCharacterError` as `encode` does, naming the text's place.
@@ -180,28 +191,74 @@ class Tokenizer:
         array = large_strings(texts)
         if not self.model.takes_any_bytes:
             _check_texts(array)
-        return self._encode_checked(array)
+        return self._encode_checked(array, allow_special)
+
+    def wrap(self, ids: Sequence[int], pair: Sequence[int] | None = None) -> list[int]:
+        """Token ids of a text, or of two, with the special tokens of the template: `[1, 7, 2]` under `<s> $A </s>`."""
+        parts = {FIRST: list(ids), SECOND: list(pair or ())}
+        pieces = self.template.pieces(pair=pair is not None)
+        return [one for piece in pieces for one in parts.get(piece.sequence, [self.model.vocab.get(piece.token, 0)])]
 
     def encode_known(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
         """As `encode_batch`, never raising for a character: also gives bool[d], which texts hold one without an id (-1)."""
         encoded = self.encode_counted(texts)
         return encoded.ids, encoded.unknown
 
-    def encode_counted(self, texts: pa.Array) -> Encoded:
-        """As `encode_known`; also says for how many words an unk token stands."""
+    def encode_counted(self, texts: pa.Array, *, allow_special: Allowed = False) -> Encoded:
+        """As `encode_known`; also says for how many words an unk token stands, and how many special tokens were found."""
         if texts.type not in (pa.large_string(), pa.large_binary()):
             texts = large_strings(texts)
+        finder = SpecialFinder.of(allow_special, self.special_tokens, self.model.vocab) if allow_special else None
+        split = None if finder is None else finder.split(texts)
+        if split is not None:
+            parts = self.encode_counted(split.parts)
+            ids, unknown = join_parts(parts.ids, parts.unknown, split)
+            return parts._replace(ids=ids, unknown=unknown, specials=len(split.hits))
         with self._lock:
             if self._encoder is None:
                 self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
             return self._encoder.encode(texts)
 
-    def _encode_checked(self, texts: pa.Array) -> pa.LargeListArray:
-        encoded, unknown = self.encode_known(texts)
+    def process_batch(
+        self, texts: pa.Array | Sequence[str], pairs: pa.Array | Sequence[str] | None = None, **options: Any
+    ) -> Processed:
+        """Many texts, or pairs of them, as rows for a model; `options` as in `process`.
+
+        Without a `unit` nothing is traced back to the texts, which takes ten times as long as encoding.
+        """
+        return process_texts(self, texts, pairs, **options)
+
+    def process(self, text: str, pair: str | None = None, **options: Any) -> Encoding:
+        """One text, or a pair, as a model takes it: with the template's special tokens, masks, types and places in the text.
+
+        `options`: `add_special_tokens` (True), `truncation` (a `Truncation`), `overflow` (False; True keeps what is cut off),
+        `padding` (a `Padding`), `unit` of the offsets (`characters` or `bytes`). `tokenizer.process("Hi", "you").type_ids` is
+        `[0, 1]` without a template.
+        """
+        return process_text(self, text, pair, **options)
+
+    def trace_batch(self, texts: pa.Array, unit: str = "characters") -> tuple[Encoded, Trace]:
+        """As `encode_counted`, and which part of its text each token comes from."""
+        with self._lock:
+            if self._encoder is None:
+                self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
+            return self._encoder.trace(large_strings(texts), unit)
+
+    def _encode_checked(self, texts: pa.Array, allow_special: Allowed) -> pa.LargeListArray:
+        encoded, unknown, *_ = self.encode_counted(texts, allow_special=allow_special)
         if unknown.any():
             place = int(np.flatnonzero(unknown)[0])
-            raise UnknownCharacterError(self.describe_unknown(texts[place].as_py(), f"text {place}"))
+            raise UnknownCharacterError(self.describe_lost(texts.slice(place, 1), f"text {place}", allow_special))
         return encoded
+
+    def describe_lost(self, texts: pa.Array, place: str, allow_special: Allowed) -> str:
+        """`describe_unknown` for the one text of an array, in which special tokens may stand."""
+        finder = SpecialFinder.of(allow_special, self.special_tokens, self.model.vocab) if allow_special else None
+        split = None if finder is None else finder.split(texts)
+        if split is None:
+            return self.describe_unknown(texts[0].as_py(), place)
+        part = int(np.flatnonzero(self.encode_counted(split.parts).unknown)[0])
+        return self.describe_unknown(split.parts[part].as_py(), f"{place}, after {part} special tokens")
 
     def describe_unknown(self, text: str | bytes, place: str) -> str:
         """Which character of a text the alphabet lacks, where, and what to do about it."""

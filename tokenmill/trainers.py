@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from tokenmill.models import BpeModel, alphabet_of, number_tokens
 from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_MODELS
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.templates import Template, check_template
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training_symbols import TrainingSymbols, symbols_for_training
 from tokenmill.word_counts import binary_buffers, fingerprint_counts, in_corpus_order
@@ -44,7 +46,7 @@ class TrainingOptions:
     `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`, or `codepoint` with the model `char`, which has no merges and
     needs neither size; `min_count`: pairs that occur less often are not merged;
     `strict`: too few pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it
-    is one of them.
+    is one of them. `template`: which special tokens stand around a text, part of the tokenizer.
 
     `max_token_length`: no token gets longer, in characters, or bytes of a byte model. Of character models, `limit_alphabet`: only
     so many characters, the most frequent, get a symbol; `byte_fallback`: 256 byte tokens, behind the special ones, spell all
@@ -69,6 +71,7 @@ class TrainingOptions:
     min_count: int = 1
     strict: bool = False
     normalizer: Normalizer = field(default_factory=Normalizer)
+    template: Template = field(default_factory=Template)
     max_token_length: int | None = None
     limit_alphabet: int | None = None
     end_of_word_suffix: str | None = None
@@ -107,6 +110,7 @@ class TrainingOptions:
                 raise UsageError(f"special token {token!r} is not Unicode text")
         if "" in self.specials or len(set(self.specials)) != len(self.specials):
             raise UsageError(f"special tokens must differ and not be empty: {', '.join(map(repr, self.specials))}")
+        check_template(self.template, (*self.specials, *(() if self.extend is None else self.extend.special_tokens)))
 
     def _check_alphabet_options(self) -> None:
         for name, mark in (("end-of-word suffix", self.end_of_word_suffix), ("continuation prefix", self.continuation_prefix)):
@@ -242,7 +246,12 @@ def _extend_tokenizer(
     pairs = [(tokens[left], tokens[right]) for left, right in rules.pairs.tolist()]
     longer = extend_model(model, base, pairs, specials, options.unk_token)
     training = {**_describe_training(counts, options), "extends": extended.sha256, "old_merges": len(model.merge_rules)}
-    return Tokenizer(longer, pretokenizer=extended.pretokenizer, normalizer=extended.normalizer, training=training), rules
+    parts: dict[str, Any] = {
+        "pretokenizer": extended.pretokenizer,
+        "normalizer": extended.normalizer,
+        "template": extended.template if options.template.is_empty else options.template,
+    }
+    return Tokenizer(longer, **parts, training=training), rules
 
 
 def token_strings(rules: MergeRules, visible: Sequence[str], alphabet: Alphabet | ContinuationAlphabet) -> list[str]:
@@ -318,9 +327,10 @@ def _build_tokenizer(
     counts: pa.Table, rules: MergeRules, visible: Sequence[str], options: TrainingOptions, pretokenizer: PreTokenizer
 ) -> Tokenizer:
     training = _describe_training(counts, options)
+    parts: dict[str, Any] = {"pretokenizer": pretokenizer, "normalizer": options.normalizer, "template": options.template}
     if options.ids == "codepoint":
         by_code_point = CodePointModel.of({token: CODE_POINTS + place for place, token in enumerate(options.specials)})
-        return Tokenizer(by_code_point, pretokenizer=pretokenizer, normalizer=options.normalizer, training=training)
+        return Tokenizer(by_code_point, **parts, training=training)
     alphabet = options.alphabet(marks_spaces=pretokenizer.marks_spaces)
     tokens = token_strings(rules, visible, alphabet)
     symbols, products = [*options.byte_tokens, *visible], tokens[len(visible) :]
@@ -333,7 +343,7 @@ def _build_tokenizer(
         model = WordPieceModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token, limit)
     else:
         model = BpeModel(options.model, alphabet, vocab, pairs, options.specials, options.unk_token)
-    return Tokenizer(model, pretokenizer=pretokenizer, normalizer=options.normalizer, training=training)
+    return Tokenizer(model, **parts, training=training)
 
 
 def _describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, object]:

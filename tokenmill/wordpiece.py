@@ -23,7 +23,9 @@ from tokenmill.names import SCORES, WORDPIECE_MODELS
 
 #: BERT's own limit.
 MOST_CHARACTERS = 100
-_NO_LIMIT, _MOST_LIMIT = (1 << 63) - 1, (1 << 31) - 1
+#: The highest that a limit can be.
+MOST_LIMIT = (1 << 31) - 1
+_NO_LIMIT = (1 << 63) - 1
 
 
 def wordpiece_alphabet(model: str, *, marks_spaces: bool, prefix: str | None = None) -> ContinuationAlphabet:
@@ -70,7 +72,7 @@ class WordPieceModel(Model):
         """The byte of a word, which tokens do not make up, where none fits."""
         place, known = 0, self._first.keys()
         while place < len(word):
-            ends = range(min(len(word), place + max(map(len, known), default=0)), place, -1)
+            ends = range(min(len(word), place + self._longest), place, -1)
             end = next((end for end in ends if word[place:end] in known), place)
             if end == place:
                 break
@@ -82,6 +84,11 @@ class WordPieceModel(Model):
         """The tokens that come out of text."""
         specials = frozenset(self.special_tokens)
         return {token: token_id for token, token_id in self.vocab.items() if token not in specials}
+
+    @cached_property
+    def _longest(self) -> int:
+        """Bytes of the longest token."""
+        return max(map(len, self._first), default=0)
 
     @cached_property
     def _first(self) -> dict[bytes, int]:
@@ -117,8 +124,8 @@ def check_limit(most_characters: int | None, *, of_bytes: bool) -> None:
         return
     if of_bytes:
         raise TokenizerFileError(f"max_word_characters: {most_characters}, but a byte-wordpiece model takes words of any length")
-    if not isinstance(most_characters, int) or isinstance(most_characters, bool) or not 1 <= most_characters <= _MOST_LIMIT:
-        raise TokenizerFileError(f"max_word_characters: {most_characters!r} is no whole number from 1 to {_MOST_LIMIT}")
+    if not isinstance(most_characters, int) or isinstance(most_characters, bool) or not 1 <= most_characters <= MOST_LIMIT:
+        raise TokenizerFileError(f"max_word_characters: {most_characters!r} is no whole number from 1 to {MOST_LIMIT}")
 
 
 # --- options of training --------------------------------------------------------------------------------------------------------
@@ -133,8 +140,8 @@ def check_options(model: str, score: str | None, most_characters: int | None) ->
         return
     if score is not None and score not in SCORES:
         raise UsageError(f"score {score!r} is not known; choose one of {', '.join(SCORES)}")
-    if most_characters is not None and not 0 <= most_characters <= _MOST_LIMIT:
-        raise UsageError(f"max word characters {most_characters} is not from 0 (no limit) to {_MOST_LIMIT}")
+    if most_characters is not None and not 0 <= most_characters <= MOST_LIMIT:
+        raise UsageError(f"max word characters {most_characters} is not from 0 (no limit) to {MOST_LIMIT}")
     if most_characters and model == "byte-wordpiece":
         raise UsageError(f"max word characters {most_characters} is for wordpiece; byte-wordpiece takes words of any length")
 

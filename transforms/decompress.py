@@ -38,9 +38,15 @@ def reading(file: SourceFile) -> Iterator[None]:
     """Turn whatever goes wrong while a file is opened, read or decoded into an `UnreadableFileError` that names it."""
     try:
         yield
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException, MemoryError) as error:
+        # Of memory there is too little when a damaged length makes Arrow ask for more than any machine has.
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise UnreadableFileError(f"{file.path}: cannot be read as {_kind(file)}: {reason}") from error
+        raise UnreadableFileError(f"{file.path}: cannot be read as {_kind(file)}: {_on_one_line(reason)}") from error
+
+
+def _on_one_line(reason: str) -> str:
+    """A library's message, which may have several lines and hold bytes of the file."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in reason).split())
 
 
 def _kind(file: SourceFile) -> str:

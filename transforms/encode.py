@@ -13,7 +13,7 @@ import hashlib
 import heapq
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
@@ -34,6 +34,7 @@ from transforms.memory import keep_freed_memory
 from transforms.pack import BlockWriter
 from transforms.read import DocumentBatch, read_split
 from transforms.rejects import RejectWriter
+from transforms.shape import RowShape, RowShaper
 from transforms.shuffle import ShuffledWriter
 from transforms.splits import Range, ReadOptions, Reject, Split
 from transforms.write import ShardWriter
@@ -48,7 +49,7 @@ _KEPT: dict[str, Tokenizer] = {}
 class EncodeOptions:
     """What an encode job needs: how to read, the tokenizer's file, and where shards, journal and rejects go.
 
-    `packing` writes blocks instead of documents, `shuffle` is the seed of an order of both.
+    `packing` writes blocks instead of documents, `shuffle` is the seed of an order of both; `shape`: what rows of documents are.
     """
 
     read: ReadOptions
@@ -59,6 +60,7 @@ class EncodeOptions:
     rejects_folder: str = ""
     packing: Packing | None = None
     shuffle: int | None = None
+    shape: RowShape = field(default_factory=RowShape)
 
 
 class EncodeDocuments(beam.PTransform):
@@ -116,15 +118,17 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
     """
     name = schemas.shard_name(split.index, splits)
     account = SplitAccount(split, made_ids=options.read.id_column is None)
+    shaper = RowShaper(tokenizer, options.shape)
     shard: dict[str, Any] = {"path": name, "source": [describe_range(part) for part in split.ranges]}
     with RejectWriter(FileSystems.join(options.rejects_folder, schemas.reject_name(split.index, splits))) as rejects:
         try:
             path = FileSystems.join(options.shards_folder, name)
             with open_writer(path, describe_shard(tokenizer, options, shard), options, split) as writer:
+                special = options.shape.allow_special
                 for batch in read_split(split, options.read):
                     account.add_batch(batch)
-                    rejects.write(encode_documents(batch, tokenizer, writer, account))
-            shard |= writer.describe() | account.lost_words()
+                    rejects.write(encode_documents(batch, tokenizer, writer, account, shaper, allow_special=special))
+            shard |= writer.describe() | account.lost_words() | shaper.describe()
         except DataError as error:
             account.fail(error)
     record = account.record(tokens=shard.get("tokens", 0), shard=shard)
@@ -137,7 +141,7 @@ def open_writer(path: str, metadata: dict[str, str], options: EncodeOptions, spl
     seed = None if options.shuffle is None else (options.shuffle, number_split(split))
     if options.packing is not None:
         return BlockWriter(path, metadata, options.packing, seed)
-    shard = ShardWriter(path, metadata)
+    shard = ShardWriter(path, metadata, options.shape.schema)
     return shard if seed is None else ShuffledWriter(shard, seed)
 
 
@@ -148,28 +152,37 @@ def number_split(split: Split) -> int:
 
 
 def encode_documents(
-    batch: DocumentBatch, tokenizer: Tokenizer, writer: DocumentWriter, account: SplitAccount
+    batch: DocumentBatch,
+    tokenizer: Tokenizer,
+    writer: DocumentWriter,
+    account: SplitAccount,
+    shaper: RowShaper | None = None,
+    *,
+    allow_special: bool = False,
 ) -> Iterator[Reject]:
     """Encode a batch into the shard; documents with a character that has no id are rejects.
 
     Gives all rejects of the batch in the order of their rows, the reader's too.
     """
     ids, texts = batch.documents["doc_id"], batch.documents["text"]
-    encoded, unknown, unknown_words, long_words = tokenizer.encode_counted(texts)
+    encoded, unknown, unknown_words, long_words, specials = tokenizer.encode_counted(texts, allow_special=allow_special)
+    shaper = shaper or RowShaper(tokenizer, RowShape())
+    shaper.find(specials)
     account.lose_words(unknown_words=unknown_words, long_words=long_words)
     places = np.flatnonzero(unknown).tolist()
     if places:
         known = pa.array(~unknown)
         ids, encoded = ids.filter(known), encoded.filter(known)
         account.reject(batch.file, len(places))
-    writer.write({"doc_id": ids, "input_ids": encoded})
-    return heapq.merge(batch.rejects, (describe_unknown(batch, place, tokenizer) for place in places), key=attrgetter("row"))
+    writer.write(shaper.shape(ids, encoded))
+    lost = (describe_unknown(batch, place, tokenizer, allow_special=allow_special) for place in places)
+    return heapq.merge(batch.rejects, lost, key=attrgetter("row"))
 
 
-def describe_unknown(batch: DocumentBatch, place: int, tokenizer: Tokenizer) -> Reject:
+def describe_unknown(batch: DocumentBatch, place: int, tokenizer: Tokenizer, *, allow_special: bool = False) -> Reject:
     """The reject for a document that holds a character without an id."""
     doc_id, text = batch.documents["doc_id"][place].as_py(), batch.documents["text"][place].as_py()
-    reason = tokenizer.describe_unknown(text, f"document {doc_id}")
+    reason = tokenizer.describe_lost(batch.documents["text"].slice(place, 1), f"document {doc_id}", allow_special)
     return Reject(batch.file, int(batch.rows[place]), -1, reason, text.encode())
 
 

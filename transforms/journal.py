@@ -25,7 +25,7 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from tokenmill.errors import UnreadableFileError
+from tokenmill.errors import OutputError, UnreadableFileError
 
 _RECORD_NAME = re.compile(r"split-(\d{5,})\.json")
 
@@ -108,11 +108,18 @@ def _read_record(path: str) -> dict[str, Any]:
 
 
 def write_file_atomically(path: str, content: bytes) -> None:
-    """Write a whole file: under `path` there is never a part of it. The folder is made when missing; an old file is replaced."""
+    """Write a whole file: under `path` there is never a part of it. The folder is made when missing; an old file is replaced.
+
+    Raises OutputError where the file system takes no more, and leaves nothing.
+    """
     temporary = f"{path}.tmp-{uuid.uuid4().hex}"
-    with FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        file.write(content)
-    rename_file(temporary, path)
+    try:
+        with FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+            file.write(content)
+        rename_file(temporary, path)
+    except OSError as error:
+        delete_files([temporary])
+        raise OutputError(f"{path}: {error.strerror or error}; make room there, or choose another folder") from error
 
 
 def rename_file(source: str, target: str) -> None:

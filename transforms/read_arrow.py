@@ -57,6 +57,10 @@ def _count_batch_rows(stream: IO[bytes], schema: pa.Schema) -> list[int]:
     return [reader.get_batch(position).num_rows for position in range(reader.num_record_batches)]
 
 
+#: The types of bytes that are laid out as those of text.
+_BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
+
+
 def count_stream_rows(file: SourceFile, limit: int) -> int:
     """Rows of a stream, counted no further than the batch in which row number `limit` stands. Raises `UnreadableFileError`."""
     rows = 0
@@ -72,7 +76,20 @@ def read_arrow(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
     """Read the record batches of a range. Raises `UnreadableFileError`, and `InvalidTextError` under the policy `error`."""
     with open_seekable(part.file) as stream:
         batches = _read_file_batches(stream, part, options) if _is_file(stream) else _read_stream_batches(stream, part.file)
-        yield from read_columns(take_rows(batches, part.rows), part.file, options, first_row=part.first_row)
+        checked = (check_batch(batch, options) for batch in batches)
+        yield from read_columns(take_rows(checked, part.rows), part.file, options, first_row=part.first_row)
+
+
+def check_batch(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:
+    """A batch whose offsets stay within its buffers: Arrow takes them from a file as they are. Raises `pa.ArrowInvalid`.
+
+    Text is looked at as bytes: whether it is UTF-8 is the policy's business.
+    """
+    for name in wanted_columns(options):
+        column = batch.column(batch.schema.get_field_index(name))
+        as_bytes = _BYTES.get(column.type)
+        (column if as_bytes is None else column.view(as_bytes)).validate(full=True)
+    return batch
 
 
 def _read_file_batches(stream: IO[bytes], part: Range, options: ReadOptions) -> Iterator[pa.RecordBatch]:

@@ -62,6 +62,14 @@ def refuse_marks(model: BpeModel, target: str) -> None:
         raise UsageError(f"{target} cannot say that {model.marks.text!r} marks words; use --to native")
 
 
+def refuse_parts(tokenizer: Tokenizer, target: str) -> None:
+    """Formats that hold a model alone have no normalizer and no template."""
+    if not tokenizer.normalizer.is_identity:
+        raise UsageError(f"{target} cannot say that text is normalized by {tokenizer.normalizer}; use --to native")
+    if not tokenizer.template.is_empty:
+        raise UsageError(f"{target} cannot say which special tokens stand around a text; use --to native")
+
+
 def refuse_characters(tokenizer: Tokenizer, target: str) -> None:
     """Formats of bytes take no character model."""
     if not tokenizer.model.takes_any_bytes:

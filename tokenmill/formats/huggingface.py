@@ -1,8 +1,8 @@
-"""Hugging Face tokenizers' tokenizer.json, for byte-level BPE.
+"""Hugging Face tokenizers' tokenizer.json, for BPE on bytes or characters and for WordPiece.
 
-What is read and written: the model BPE; the pre-tokenizer ByteLevel, or a Split by one of the patterns of our pre-tokenizers
-followed by ByteLevel; no normalizer; the post-processor ByteLevel, which leaves ids alone, or none; the decoder ByteLevel.
-Anything else is refused by its name and place, since it would give other ids in silence.
+What is read and written: WordPiece, see `huggingface_wordpiece.py`; the model BPE (`huggingface_bpe.py`) with the pre-tokenizers
+and decoders of `huggingface_cutting.py`; the normalizers and post-processors of `huggingface_parts.py`. Anything else is refused
+by its name and place, since it would give other ids in silence.
 
 Two things stay different. Special tokens inside a text: Hugging Face takes them for tokens, here they are plain text. And each
 program cuts words by its own Unicode version.
@@ -13,23 +13,23 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tokenmill.errors import TokenizerFileError
-from tokenmill.formats import huggingface_bpe
-from tokenmill.formats.building import bpe_model_of, build_tokenizer, refuse_characters, refuse_marks, refuse_options
-from tokenmill.formats.huggingface_cutting import BYTE_LEVEL, read_pretokenizer, write_byte_level, write_pretokenizer
+from tokenmill.code_points import CodePointModel
+from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.formats import huggingface_bpe, huggingface_wordpiece
+from tokenmill.formats.building import bpe_model_of
+from tokenmill.formats.huggingface_cutting import check_decoder, read_cutting, write_decoder, write_pretokenizer
 from tokenmill.formats.huggingface_fields import (
     ANYTHING,
     Fields,
     check_fields,
     read_component,
-    refuse_others,
-    steps,
-    type_of,
     typed,
 )
+from tokenmill.formats.huggingface_parts import read_parts, write_normalizer, write_template
 from tokenmill.formats.json_text import excerpt, parse_object
-from tokenmill.models import BpeModel
+from tokenmill.models import Model
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.wordpiece import WordPieceModel
 
 _VERSION = "1.0"
 _NONE = (None,)
@@ -40,7 +40,6 @@ _TOP: Fields = {
     "truncation": _NONE,
     "padding": _NONE,
 }
-_BYTE_LEVEL_AFTERWARDS: Fields = dict.fromkeys(BYTE_LEVEL, ANYTHING)
 _ADDED_TOKEN: Fields = {
     **dict.fromkeys(("id", "content", "normalized"), ANYTHING),
     "special": (True,),
@@ -58,28 +57,23 @@ def loads(content: bytes) -> Tokenizer:
 def from_document(document: dict[str, Any]) -> Tokenizer:
     """As `loads`, from the object that the file holds."""
     check_fields("", document, _TOP)
-    model = read_component(document, "model", {"BPE"})
+    model = read_component(document, "model", {"BPE", "WordPiece"})
     if model is None:
         raise TokenizerFileError("model: there is none")
-    check_fields("model", model, huggingface_bpe.FIELDS)
-    _refuse_normalizer(document.get("normalizer"))
-    pretokenizer = read_pretokenizer(document)
-    _check_post_processor(document.get("post_processor"))
-    if read_component(document, "decoder", {"ByteLevel"}) is None:
-        raise TokenizerFileError("decoder: there is none; ByteLevel belongs there")
+    if model["type"] == "WordPiece":
+        vocab, specials = _read_tokens(document, model)
+        return read_parts(document, huggingface_wordpiece.read_tokenizer(document, model, vocab, specials))
+    cutting = read_cutting(document)
+    check_decoder(document, cutting)
+    vocab, specials = _read_tokens(document, model)
+    read = huggingface_bpe.read_model(model, cutting, vocab, specials)
+    return read_parts(document, Tokenizer(read, pretokenizer=cutting.pretokenizer))
+
+
+def _read_tokens(document: dict[str, Any], model: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
+    """The vocabulary of a document, and the special tokens."""
     vocab = typed("model.vocab", model.get("vocab"), dict)
-    rules = huggingface_bpe.read_rules(model)
-    vocab, specials = _add_tokens(vocab, typed("added_tokens", document.get("added_tokens", []), list))
-    unk = model.get("unk_token")
-    return build_tokenizer(
-        vocab,
-        [rule for _, rule in rules],
-        pretokenizer=pretokenizer,
-        special_tokens=specials,
-        unk_token=unk if isinstance(unk, str) and unk in specials else None,
-        ignore_merges=typed("model.ignore_merges", model.get("ignore_merges", False), bool),
-        rule_place=lambda rank: f"model.merges[{rules[rank][0]}]",
-    )
+    return _add_tokens(vocab, typed("added_tokens", document.get("added_tokens", []), list))
 
 
 def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int], list[str]]:
@@ -99,47 +93,41 @@ def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int]
     return vocab, specials
 
 
-def _refuse_normalizer(normalizer: Any) -> None:
-    if normalizer is None or (isinstance(normalizer, dict) and normalizer == {"type": "Sequence", "normalizers": []}):
-        return
-    raise TokenizerFileError(
-        f"normalizer: {type_of('normalizer', normalizer)} is not known here; only files without one are taken"
-    )
-
-
-def _check_post_processor(processor: Any) -> None:
-    for place, step in steps("post_processor", processor, "processors"):
-        refuse_others(place, step, {"ByteLevel"})
-        check_fields(place, step, _BYTE_LEVEL_AFTERWARDS)
-
-
 # --- export -----------------------------------------------------------------------------------------------------------------
 
 
 def dumps(tokenizer: Tokenizer) -> bytes:
-    """The tokenizer.json of a byte-level tokenizer, byte for byte as Hugging Face saves it.
+    """The tokenizer.json of a BPE or WordPiece tokenizer, byte for byte as Hugging Face saves it.
 
     Raises `UsageError` where Hugging Face would not give the same ids.
     """
-    model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
-    refuse_characters(tokenizer, "Hugging Face's ByteLevel")
-    refuse_options(tokenizer, "a file for Hugging Face")
-    refuse_marks(model, "Hugging Face's ByteLevel")
-    pretokenizer = write_pretokenizer(tokenizer.pretokenizer.name)
     document = {
         "version": _VERSION,
         "truncation": None,
         "padding": None,
-        "added_tokens": _write_specials(model),
-        "normalizer": None,
-        "pre_tokenizer": pretokenizer,
-        "post_processor": None,
-        "decoder": write_byte_level(use_regex=True),
-        "model": huggingface_bpe.write_model(model),
+        "added_tokens": _write_specials(tokenizer.model),
+        "normalizer": write_normalizer(tokenizer.normalizer, tokenizer.pretokenizer),
+        "pre_tokenizer": None,
+        "post_processor": write_template(tokenizer),
+        **_write_model(tokenizer),
     }
     return json.dumps(document, ensure_ascii=False, indent=2).encode("utf-8")
 
 
-def _write_specials(model: BpeModel) -> list[dict[str, Any]]:
+def _write_model(tokenizer: Tokenizer) -> dict[str, Any]:
+    """The pre-tokenizer, the decoder and the model."""
+    if isinstance(tokenizer.model, WordPieceModel):
+        return huggingface_wordpiece.write_parts(tokenizer, tokenizer.model)
+    model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
+    if isinstance(model, CodePointModel):
+        raise UsageError("a file for Hugging Face would have to list every code point; use --to native")
+    return {
+        "pre_tokenizer": write_pretokenizer(tokenizer),
+        "decoder": write_decoder(tokenizer),
+        "model": huggingface_bpe.write_model(tokenizer, model),
+    }
+
+
+def _write_specials(model: Model) -> list[dict[str, Any]]:
     switches = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     return [{"id": model.vocab[token], "content": token, **switches} for token in model.special_tokens]

@@ -18,6 +18,7 @@ from tokenmill.models import BpeModel, Model, alphabet_of
 from tokenmill.names import WORDPIECE_MODELS
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.templates import Template
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.word_marks import WordMarks
 from tokenmill.wordpiece import WordPieceModel, wordpiece_alphabet
@@ -28,6 +29,7 @@ _KEYS = {
     "model": str,
     "ids": str,
     "normalizer": (str, dict, list),
+    "postprocessor": dict,
     "pretokenizer": (str, dict),
     "special_tokens": list,
     "unk": (str, type(None)),
@@ -58,6 +60,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "unk": model.unk_token,
         "unicode": tokenizer.pretokenizer.unicode_version,
         "training": tokenizer.training,
+        **({} if tokenizer.template.spec is None else {"postprocessor": tokenizer.template.spec}),
         **_describe_encoding(model),
     }
     return _write(head, model)
@@ -93,6 +96,8 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
         )
     if not tokenizer.normalizer.is_identity:
         raise UsageError(f"a file of two keys cannot say that text is normalized by {tokenizer.normalizer}; use --to native")
+    if not tokenizer.template.is_empty:
+        raise UsageError("a file of two keys cannot say which special tokens stand around a text; use --to native")
     if told := _describe_encoding(model):
         raise UsageError(f"a file of two keys cannot say {next(iter(told))}; use --to native")
     if model.special_tokens:
@@ -123,7 +128,12 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     read_model = _read_wordpiece if document.get("model") in WORDPIECE_MODELS else _read_bpe
     model = _read_code_points(document) if "ids" in document else read_model(document, marks_spaces=pretokenizer.marks_spaces)
     normalizer = _named(Normalizer.of, document, "normalizer", "identity")
-    return Tokenizer(model, pretokenizer=pretokenizer, normalizer=normalizer, training=document.get("training", {}))
+    template = _named(Template.of, document, "postprocessor", None)
+    parts = {"pretokenizer": pretokenizer, "normalizer": normalizer, "template": template}
+    try:
+        return Tokenizer(model, **parts, training=document.get("training", {}))
+    except UsageError as error:
+        raise TokenizerFileError(f"postprocessor: {error}") from None
 
 
 def _read_specials(document: dict[str, Any]) -> tuple[str, ...]:
@@ -233,7 +243,7 @@ def _check_string(place: str, value: Any) -> str:
     return value
 
 
-def _named(kind: Any, document: dict[str, Any], key: str, default: str) -> Any:
+def _named(kind: Any, document: dict[str, Any], key: str, default: str | None) -> Any:
     try:
         return kind(document.get(key, default))
     except UsageError as error:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tokenmill.errors import TokenizerFileError, UsageError
@@ -14,6 +15,8 @@ from tokenmill.tokenizer import Tokenizer
 
 #: A token in base64 and a rank, alone on the first line.
 _RANK_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?(?:\n|\Z)")
+#: How long a message is at most.
+_MOST_CHARACTERS = 400
 #: The files of a folder that are read, all others are left alone.
 FOLDER_FILES = ("tokenizer.json", gpt2_files.VOCAB, gpt2_files.MERGES, gpt2_files.SPECIALS, vocab_txt.NAME)
 
@@ -23,15 +26,16 @@ def loads(content: bytes, *, pretokenizer: str | None = None, special_tokens: Ma
 
     Raises `TokenizerFileError` with the place of what is wrong, `UsageError` where something must be said or must not.
     """
-    if _RANK_LINE.match(content):
-        return tiktoken.loads(content, pretokenizer=pretokenizer, special_tokens=special_tokens)
-    if pretokenizer is not None or special_tokens is not None:
-        raise UsageError("only tiktoken rank files leave pre-tokenizer and special tokens open; this file says them itself")
-    if not content.lstrip().startswith(b"{") and vocab_txt.is_vocabulary(content):
-        return vocab_txt.loads(content)
-    if content.startswith(b"#version"):
-        raise TokenizerFileError(f"this is {gpt2_files.MERGES} alone; give the folder that holds {gpt2_files.VOCAB} too")
-    return _from_document(parse_object(content))
+    with _brief_messages():
+        if _RANK_LINE.match(content):
+            return tiktoken.loads(content, pretokenizer=pretokenizer, special_tokens=special_tokens)
+        if pretokenizer is not None or special_tokens is not None:
+            raise UsageError("only tiktoken rank files leave pre-tokenizer and special tokens open; this file says them itself")
+        if not content.lstrip().startswith(b"{") and vocab_txt.is_vocabulary(content):
+            return vocab_txt.loads(content)
+        if content.startswith(b"#version"):
+            raise TokenizerFileError(f"this is {gpt2_files.MERGES} alone; give the folder that holds {gpt2_files.VOCAB} too")
+        return _from_document(parse_object(content))
 
 
 def loads_folder(files: Mapping[str, bytes]) -> Tokenizer:
@@ -44,7 +48,21 @@ def loads_folder(files: Mapping[str, bytes]) -> Tokenizer:
         raise TokenizerFileError(
             f"the folder holds neither tokenizer.json nor {vocab_txt.NAME} nor {gpt2_files.VOCAB} and {gpt2_files.MERGES}"
         )
-    return gpt2_files.loads(files)
+    with _brief_messages():
+        return gpt2_files.loads(files)
+
+
+@contextlib.contextmanager
+def _brief_messages() -> Iterator[None]:
+    """What a file holds stands in messages, and may be anything: of long ones the middle is left out."""
+    try:
+        yield
+    except (TokenizerFileError, UsageError) as error:
+        message = str(error)
+        if len(message) <= _MOST_CHARACTERS:
+            raise
+        half = _MOST_CHARACTERS // 2
+        raise type(error)(f"{message[:half]} ... {message[-half:]}") from None
 
 
 def dumps(tokenizer: Tokenizer, target: str) -> dict[str, bytes]:

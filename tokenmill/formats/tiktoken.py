@@ -25,6 +25,7 @@ from tokenmill.formats.building import (
     refuse_characters,
     refuse_marks,
     refuse_options,
+    refuse_parts,
     show_bytes,
 )
 from tokenmill.kernels import ranks as kernels
@@ -100,6 +101,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     model = bpe_model_of(tokenizer, "a tiktoken rank file")
     refuse_characters(tokenizer, "a tiktoken rank file")
     refuse_options(tokenizer, "tiktoken")
+    refuse_parts(tokenizer, "tiktoken")
     refuse_marks(model, "tiktoken")
     if not tokenizer.pretokenizer.lossless:
         raise UsageError(

@@ -1,12 +1,14 @@
 """BERT's vocab.txt: a WordPiece vocabulary, a token a line, whose number, from 0 on, is its id.
 
-The file says nothing else. What BERT goes with is known: words as its pre-tokenizer cuts them, the prefix `##`, at most 100
-characters a word, the five special tokens. What becomes of upper case and accents is not; readers have to be told.
+The file says nothing else. What BERT goes with is known: clean text, words as its pre-tokenizer cuts them, the prefix `##`, at
+most 100 characters a word, the five special tokens, `[CLS] $A [SEP]`. What becomes of capitals and accents, the tokens tell:
+where none but the special ones has an ASCII capital, text becomes lower case and loses its accents, as BERT's uncased models do.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from tokenmill.continuations import PREFIX
 from tokenmill.errors import TokenizerFileError, UsageError
@@ -14,12 +16,14 @@ from tokenmill.formats.building import refuse_options
 from tokenmill.formats.json_text import excerpt
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.templates import Template
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.wordpiece import MOST_CHARACTERS, WordPieceModel, wordpiece_alphabet
 
 NAME = "vocab.txt"
 UNK = "[UNK]"
 SPECIALS = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
+_TEMPLATE = {"single": "[CLS] $A [SEP]", "pair": "[CLS] $A [SEP] $B:1 [SEP]:1"}
 #: The unk token, and tokens that continue a word, each on a line of its own.
 _SIGNS = (re.compile(rb"(?m)^\[UNK\]\r?$"), re.compile(rb"(?m)^##."))
 #: What BERT's own code does to a text, as an option of it.
@@ -32,12 +36,20 @@ def is_vocabulary(content: bytes) -> bool:
 
 
 def loads(content: bytes, *, normalizer: Normalizer | None = None) -> Tokenizer:
-    """A tokenizer from a vocab.txt; `TokenizerFileError` names the line that is wrong."""
+    """A tokenizer from a vocab.txt; `TokenizerFileError` names the line that is wrong. `normalizer`: if they do not tell."""
     vocab = _read_lines(content)
     specials = tuple(token for token in SPECIALS if token in vocab)
+    template = Template.of(_TEMPLATE) if {"[CLS]", "[SEP]"} <= set(specials) else None
     alphabet = wordpiece_alphabet("wordpiece", marks_spaces=False)
     model = WordPieceModel("wordpiece", alphabet, vocab, (), specials, UNK)
-    return Tokenizer(model, pretokenizer=PreTokenizer("bert"), normalizer=normalizer)
+    normalizer = _tell_normalizer(vocab.keys() - set(specials)) if normalizer is None else normalizer
+    return Tokenizer(model, pretokenizer=PreTokenizer("bert"), normalizer=normalizer, template=template)
+
+
+def _tell_normalizer(tokens: Collection[str]) -> Normalizer:
+    """BERT's, cased or uncased, by whether a token has a capital."""
+    cased = any(re.search("[A-Z]", token) for token in tokens)
+    return Normalizer(_BERT_STEPS[:1] if cased else _BERT_STEPS)
 
 
 def _read_lines(content: bytes) -> dict[str, int]:
@@ -78,6 +90,8 @@ def dumps(tokenizer: Tokenizer) -> bytes:
 
 def _check_normalizer(tokenizer: Tokenizer) -> None:
     others = [step for step in tokenizer.normalizer.steps if step not in _BERT_STEPS]
+    if tokenizer.template not in (Template(), Template.of(_TEMPLATE)):
+        raise UsageError(f"{NAME} stands for the template {_TEMPLATE['single']}, here it is another; use --to native")
     if others:
         raise UsageError(f"readers of {NAME} cannot be told to normalize by {tokenizer.normalizer}; use --to native")
 

@@ -1,0 +1,115 @@
+"""`tokenmill encode --watch`: what comes into a folder becomes shards while the command runs.
+
+Every few seconds the inputs are looked at. Files that are as they were at the look before are at rest; when there are new ones
+among them, the dataset is brought up to date by the same bounded job as ever, which encodes the splits that are new. What is
+published after any round is what one `encode` of the files at rest would have written, byte for byte; a command that was ended
+goes on there.
+
+SIGTERM ends it after the round that is under way, which is published.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pipeline.driver import encode_corpus
+from pipeline.inputs import resolve_inputs
+from pipeline.listing import FileState, is_remote, look_at
+from pipeline.outputs import read_manifest
+from pipeline.planning import Corpus, Execution, plan_corpus
+from pipeline.shaping import RowOptions
+from tokenmill.errors import DataError, UnreadableFileError, UsageError
+from transforms.splits import SourceFile
+
+States = dict[str, FileState]
+
+
+def watch_corpus(
+    corpus: Corpus,
+    tokenizer_path: str,
+    output: str,
+    run: Execution,
+    *,
+    seconds: float,
+    rows: RowOptions,
+    rounds: int | None = None,
+) -> None:
+    """Look every so many seconds, until SIGTERM, or for so many rounds.
+
+    Raises DataError for a file that was published and has gone: without it the dataset would shrink.
+    """
+    if any(is_remote(path) or path.startswith(("hf:", "disk:")) for path in corpus.inputs):
+        raise UsageError("--watch is for files and folders of this machine; copy to a local folder, or run encode again")
+    run = replace(run, ready=None)  # workers that are forked beforehand are for one job
+    before: States = {}
+    done: States = {}
+    with stop_on_signal() as stop:
+        while rounds != 0 and not stop.is_set():
+            files = find_files(corpus)
+            states = {file.path: look_at(file.path) for file in files}
+            resting = [file for file in files if states[file.path] == before.get(file.path) and states[file.path][0]]
+            fresh = {file.path: states[file.path] for file in resting}
+            if fresh != done and is_complete(output, files, resting):
+                done = encode_round(corpus, resting, tokenizer_path, output, run, rows, fresh) or done
+            before, rounds = states, None if rounds is None else rounds - 1
+            if rounds != 0:
+                pause(stop, seconds)
+
+
+def pause(stop: threading.Event, seconds: float) -> None:
+    """Wait for the next look, or for the end."""
+    stop.wait(seconds)
+
+
+@contextlib.contextmanager
+def stop_on_signal() -> Iterator[threading.Event]:
+    """An event that SIGTERM sets; nothing is cut short by it. Outside of the main thread there are no signals."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    old = signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGTERM, old)
+
+
+def find_files(corpus: Corpus) -> list[SourceFile]:
+    """The files that are there now, none where there are none yet, or where one goes while they are listed."""
+    try:
+        return resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
+    except UnreadableFileError:
+        return []
+
+
+def is_complete(output: str, files: Sequence[SourceFile], resting: Sequence[SourceFile]) -> bool:
+    """Whether all that is published is among the files at rest: while one of them is written to, nothing is published anew."""
+    published = {file["name"] for file in (read_manifest(output) or {}).get("files", [])}
+    if gone := sorted(published - {file.name for file in files}):
+        raise DataError(f"{gone[0]} is published and has gone; put it back, or encode what is left with --overwrite")
+    return published <= {file.name for file in resting}
+
+
+def encode_round(
+    corpus: Corpus,
+    files: list[SourceFile],
+    tokenizer_path: str,
+    output: str,
+    run: Execution,
+    rows: RowOptions,
+    states: States,
+) -> States | None:
+    """Bring the dataset up to date with these files; returns their states, None where one changed or went meanwhile."""
+    try:
+        plan = plan_corpus(corpus, run, files=files)
+        encode_corpus(corpus, tokenizer_path, output, run, update=True, plan=plan, rows=rows)
+    except UnreadableFileError as error:
+        with run.reporter.stage("watch", 1, unit="rounds") as stage:
+            stage.message(f"nothing published this time: {error}")
+        return None
+    return states

@@ -1,0 +1,286 @@
+"""Hostile input at random: readers, scanners, encoding, decoding and tokenizer files.
+
+    python -m tests.fuzzing 100000 [SEED]
+
+Each input either comes out whole, every record of it accounted for, or is refused with one line of `tokenmill.errors`. Anything
+else (another exception, a hang, a lost record) ends the run and names the input. Inputs are noise, and valid ones with damage.
+"""
+
+from __future__ import annotations
+
+import bz2
+import functools
+import gzip
+import io
+import json
+import lzma
+import random
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from pipeline.inputs import plan_splits, resolve_inputs
+from tokenmill import errors
+from tokenmill.formats import recognition
+from tokenmill.names import PRETOKENIZERS
+from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.trainers import TrainingOptions, train_tokenizer
+from tokenmill.word_counts import count_corpus
+from transforms.read import read_split
+from transforms.splits import ReadOptions
+
+#: A single small input takes a thousandth of this.
+PATIENCE_SECONDS = 20
+_PIECES = [
+    "{",
+    "}",
+    "[",
+    "]",
+    '"',
+    ":",
+    ",",
+    "\\",
+    "\\u",
+    "\\ud83d",
+    "\\u0000",
+    "null",
+    "true",
+    "1e999",
+    '"text"',
+    '{"text": "a"}',
+]
+_PIECES += [
+    "\n",
+    "\r\n",
+    "\r",
+    "\ufeff",
+    "\0",
+    " ",
+    "\t",
+    "\u2028",
+    "\x85",
+    "é",
+    "e\u0301",
+    "\u0e33",
+    "क्",
+    "😀",
+    "👨\u200d👩",
+    "İ",
+    "ß",
+    "١٢",
+]
+_PIECES += [
+    "a",
+    "the",
+    "'s",
+    "’S",
+    "123",
+    "4567",
+    "!!",
+    "Ġ",
+    "##",
+    "<|end|>",
+    "ﬁ",
+    "\u00a0",
+    "中文",
+    "\ufffd",
+    "a" * 70,
+    " " * 40,
+]
+_RAW = [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\x80", b"\xf0\x9f\x98"]
+_COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "": lambda data: data,
+    ".gz": lambda data: gzip.compress(data, 1),
+    ".bz2": lambda data: bz2.compress(data, 1),
+    ".xz": lambda data: lzma.compress(data, preset=0),
+    ".zst": lambda data: zstandard.ZstdCompressor(level=1).compress(data),
+}
+
+
+def make_text(chance: random.Random, most: int = 30) -> str:
+    return "".join(chance.choices(_PIECES, k=chance.randint(0, most)))
+
+
+def make_bytes(chance: random.Random) -> bytes:
+    """Text with bytes among it that are no UTF-8."""
+    content = make_text(chance).encode("utf-8", "surrogatepass")
+    for _ in range(chance.choice([0, 0, 1, 3])):
+        place = chance.randint(0, len(content))
+        content = content[:place] + chance.choice(_RAW) + content[place:]
+    return content
+
+
+def damage(chance: random.Random, content: bytes) -> bytes:
+    """Cut, flip, double or leave."""
+    if not content:
+        return content
+    place = chance.randrange(len(content))
+    how = chance.randrange(5)
+    if how == 0:
+        return content[:place]
+    if how == 1:
+        return content[:place] + bytes([content[place] ^ (1 << chance.randrange(8))]) + content[place + 1 :]
+    if how == 2:
+        return content[:place] + content[place : place + 9] * 3 + content[place + 9 :]
+    return content + content[:place] if how == 3 else content
+
+
+def fuzz_lines(chance: random.Random, folder: Path) -> str:
+    """Text and JSON lines, plain: every line is a document or a reject, none is lost or made up."""
+    name = chance.choice(["a.txt", "a.jsonl"])
+    lines = [make_bytes(chance) for _ in range(chance.randint(0, 6))]
+    if name == "a.jsonl":
+        lines = [json.dumps({"id": "1", "text": make_text(chance)}).encode() if chance.random() < 0.6 else line for line in lines]
+    content = damage(chance, b"\n".join(lines))
+    (folder / name).write_bytes(content)
+    documents, rejects = read_file(folder / name, chance)
+    stripped = content.removeprefix(b"\xef\xbb\xbf")
+    expected = stripped.split(b"\n")[: None if not stripped.endswith(b"\n") else -1] if stripped else []
+    if name == "a.jsonl":
+        expected = [line for line in expected if line.strip(b" \t\r")]
+    assert documents + rejects == len(expected), f"{documents} documents and {rejects} rejects of {len(expected)} records"
+    return name
+
+
+def fuzz_files(chance: random.Random, folder: Path) -> str:
+    """Compressed files, Parquet and Arrow: damaged ones are refused or read whole, never cut short in silence."""
+    kind, compression = chance.choice(["txt", "jsonl", "parquet", "arrow"]), chance.choice(list(_COMPRESS))
+    rows = [make_text(chance, 8) for _ in range(chance.randint(0, 20))]
+    whole = _COMPRESS[compression](write_rows(kind, rows))
+    content = damage(chance, whole)
+    path = folder / f"a.{kind}{compression}"
+    path.write_bytes(content)
+    documents, rejects = read_file(path, chance)
+    if content == whole and kind in ("parquet", "arrow"):
+        assert documents + rejects == len(rows)
+    if compression and len(content) < len(whole):
+        raise AssertionError(f"a {compression} file that was cut to {len(content)} of {len(whole)} bytes was read")
+    return f"{kind}{compression}"
+
+
+def write_rows(kind: str, rows: list[str]) -> bytes:
+    if kind in ("txt", "jsonl"):
+        return b"".join((json.dumps({"text": row}).encode() if kind == "jsonl" else b"row") + b"\n" for row in rows)
+    table, sink = pa.table({"text": pa.array(rows, pa.string())}), io.BytesIO()
+    if kind == "parquet":
+        pq.write_table(table, sink)
+    else:
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    return sink.getvalue()
+
+
+def read_file(path: Path, chance: random.Random) -> tuple[int, int]:
+    options = ReadOptions(invalid_utf8=chance.choice(["replace", "reject"]), batch_bytes=chance.choice([1, 50, 1 << 20]))
+    splits = plan_splits(resolve_inputs([str(path)]), options=options, split_bytes=chance.choice([3, 40, 1 << 20]))
+    documents = rejects = 0
+    for split in splits:
+        for batch in read_split(split, options):
+            batch.documents.validate(full=True)
+            documents += batch.documents.num_rows
+            rejects += len(batch.rejects)
+    return documents, rejects
+
+
+@functools.cache
+def tokenizer_for(name: str) -> Tokenizer:
+    pretokenizer = PreTokenizer(name, pattern=r"\w+|\s+|[^\w\s]+" if name == "regex" else None)
+    texts = pa.array(["the the king's 123 4567 중文 é e\u0301 aaa aaa!!"], pa.large_string())
+    options = TrainingOptions(model="byte-bpe", pretokenizer=pretokenizer, vocab_size=280, special_tokens=("<|end|>",))
+    return train_tokenizer(count_corpus([texts], pretokenizer), options)[0]
+
+
+def fuzz_encoding(chance: random.Random, folder: Path) -> str:
+    """Any text under any pre-tokenizer: ids in range, no special token; the text comes back; batches are as single texts."""
+    name = chance.choice(PRETOKENIZERS)
+    tokenizer, texts = tokenizer_for(name), [make_text(chance) for _ in range(chance.randint(1, 4))]
+    encoded = tokenizer.encode_batch(texts).to_pylist()
+    for text, ids in zip(texts, encoded, strict=True):
+        assert all(0 <= token_id < tokenizer.embedding_rows for token_id in ids)
+        assert tokenizer.vocab["<|end|>"] not in ids, "text forges no special token"
+        assert tokenizer.encode(text) == ids
+        assert not tokenizer.pretokenizer.lossless or tokenizer.decode(ids) == text
+    return name
+
+
+def fuzz_decoding(chance: random.Random, folder: Path) -> str:
+    """Any ids: bytes, or an error that names one."""
+    tokenizer = tokenizer_for("gpt2")
+    ids = [chance.choice([chance.randrange(281), chance.randrange(-3, 400), 1 << 40]) for _ in range(chance.randint(0, 9))]
+    known = all(0 <= token_id < tokenizer.embedding_rows for token_id in ids)
+    assert isinstance(tokenizer.decode(ids), str) and known
+    return "ids"
+
+
+def fuzz_formats(chance: random.Random, folder: Path) -> str:
+    """A tokenizer file with changed bytes or changed values: a tokenizer that works, or one line."""
+    content = tokenizer_for("gpt2").to_bytes()
+    changed = json.dumps(change_value(chance, json.loads(content))).encode()
+    recognition.loads(chance.choice([changed, damage(chance, content)])).encode("the king's")
+    return "tokenizer file"
+
+
+def change_value(chance: random.Random, value: Any) -> Any:
+    """The same with one value, somewhere in it, of another kind."""
+    if isinstance(value, dict) and value and chance.random() < 0.9:
+        key = chance.choice(list(value))
+        return {**value, key: change_value(chance, value[key])}
+    if isinstance(value, list) and value and chance.random() < 0.8:
+        place = chance.randrange(len(value))
+        return [*value[:place], change_value(chance, value[place]), *value[place + 1 :]]
+    return chance.choice([None, True, -1, 1 << 70, 0.5, "", "\ud800", "a", [], {}, [["a"]], {"a": []}, value])
+
+
+#: Of ten inputs, so many of each kind.
+KINDS = [fuzz_lines] * 3 + [fuzz_files] * 2 + [fuzz_encoding] * 3 + [fuzz_decoding, fuzz_formats]
+
+
+def fuzz_one(number: int, seed: int, folder: Path) -> str:
+    """One input, the same for the same numbers; how it ended."""
+    chance = random.Random(seed * 1_000_003 + number)
+    kind = KINDS[number % len(KINDS)]
+    signal.signal(signal.SIGALRM, _give_up)
+    signal.alarm(PATIENCE_SECONDS)
+    try:
+        kind(chance, folder)
+        return f"{kind.__name__}: read"
+    except errors.TokenmillError as error:
+        assert not isinstance(error, errors.WorkerError | errors.OutputError) and error.exit_code in (2, 3), repr(error)
+        assert str(error) and "\n" not in str(error).strip() and "Traceback" not in str(error), f"not one line: {error}"
+        return f"{kind.__name__}: refused"
+    finally:
+        signal.alarm(0)
+        for path in folder.iterdir():
+            path.unlink()
+
+
+def _give_up(*_: object) -> None:
+    raise TimeoutError(f"no end after {PATIENCE_SECONDS} s")
+
+
+def fuzz(inputs: int, seed: int = 0) -> Counter[str]:
+    """So many inputs; how they ended. Raises at the first that ends otherwise than it should, and says which it was."""
+    ends: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(inputs):
+            try:
+                ends[fuzz_one(number, seed, Path(folder))] += 1
+            except BaseException as error:
+                raise AssertionError(
+                    f"input {number} of seed {seed} ({KINDS[number % len(KINDS)].__name__}): {error!r}"
+                ) from error
+    return ends
+
+
+if __name__ == "__main__":
+    for ending, times in sorted(fuzz(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0).items()):
+        print(f"{times:>8,} {ending}")

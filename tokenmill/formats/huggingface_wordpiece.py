@@ -1,0 +1,82 @@
+"""The model WordPiece of a Hugging Face tokenizer.json, and the parts that go with it: BERT's pre-tokenizer, its decoder.
+
+The decoder's `cleanup`, which takes spaces before punctuation away, changes no id; decoding here leaves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tokenmill.continuations import PREFIX
+from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.formats.building import refuse_options
+from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, read_component, typed
+from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.wordpiece import MOST_CHARACTERS, MOST_LIMIT, WordPieceModel, wordpiece_alphabet
+
+_MODEL: Fields = dict.fromkeys(("type", "vocab", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word"), ANYTHING)
+_DECODER: Fields = dict.fromkeys(("type", "prefix", "cleanup"), ANYTHING)
+#: Pre-tokenizers there and here. (Chinese characters are a matter of BertNormalizer there.)
+_CUTTERS = {"BertPreTokenizer": "bert", "Whitespace": "whitespace-punct"}
+#: What stands for no limit.
+_NO_LIMIT = (1 << 63) - 1
+
+
+def read_tokenizer(document: dict[str, Any], model: dict[str, Any], vocab: dict[str, int], specials: Sequence[str]) -> Tokenizer:
+    """The tokenizer of a document with this model; `vocab` and `specials` are those of all its tokens."""
+    check_fields("model", model, _MODEL)
+    prefix = typed("model.continuing_subword_prefix", model.get("continuing_subword_prefix", PREFIX), str)
+    limit = typed("model.max_input_chars_per_word", model.get("max_input_chars_per_word", MOST_CHARACTERS), int)
+    unk = typed("model.unk_token", model.get("unk_token", "[UNK]"), str)
+    cutter = read_component(document, "pre_tokenizer", set(_CUTTERS))
+    if cutter is None:
+        raise TokenizerFileError(f"pre_tokenizer: there is none; {' or '.join(_CUTTERS)} belongs there")
+    check_fields("pre_tokenizer", cutter, {"type": ANYTHING})
+    try:
+        alphabet = wordpiece_alphabet("wordpiece", marks_spaces=False, prefix=prefix)
+    except UsageError as error:
+        raise TokenizerFileError(f"model.continuing_subword_prefix: {error}") from None
+    _check_decoder(document, prefix)
+    # An unk token that is an ordinary one there is none that text could make: the words of these pre-tokenizers hold no bracket.
+    names = tuple(dict.fromkeys([*specials, *([unk] if unk in vocab else [])]))
+    made = WordPieceModel(
+        "wordpiece", alphabet, vocab, (), names, unk if unk in vocab else None, None if limit > MOST_LIMIT else limit
+    )
+    return Tokenizer(made, pretokenizer=PreTokenizer(_CUTTERS[cutter["type"]]))
+
+
+def _check_decoder(document: dict[str, Any], prefix: str) -> None:
+    decoder = read_component(document, "decoder", {"WordPiece"})
+    if decoder is None:
+        return
+    check_fields("decoder", decoder, _DECODER)
+    if decoder.get("prefix", PREFIX) != prefix:
+        raise TokenizerFileError(f"decoder.prefix: {decoder['prefix']!r} is not that of the model, {prefix!r}")
+
+
+def write_parts(tokenizer: Tokenizer, model: WordPieceModel) -> dict[str, Any]:
+    """The components model, pre_tokenizer and decoder. Raises `UsageError` where Hugging Face would not give the same ids."""
+    refuse_options(tokenizer, "a file for Hugging Face")
+    if model.takes_any_bytes:
+        raise UsageError("Hugging Face's WordPiece has tokens of characters, a byte-wordpiece model of bytes; use --to native")
+    if model.unk_token is None:
+        raise UsageError("Hugging Face's WordPiece needs an unk token, and this model has none; use --to native")
+    name = next((theirs for theirs, ours in _CUTTERS.items() if ours == tokenizer.pretokenizer.name), None)
+    if name is None:
+        raise UsageError(
+            f"before a WordPiece model Hugging Face cuts as {' or '.join(_CUTTERS.values())}, this is "
+            f"{tokenizer.pretokenizer}; use --to native"
+        )
+    return {
+        "pre_tokenizer": {"type": name},
+        "decoder": {"type": "WordPiece", "prefix": model.continuation_prefix, "cleanup": False},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": model.unk_token,
+            "continuing_subword_prefix": model.continuation_prefix,
+            "max_input_chars_per_word": _NO_LIMIT if model.max_word_characters is None else model.max_word_characters,
+            "vocab": dict(sorted(model.vocab.items(), key=lambda entry: entry[1])),
+        },
+    }

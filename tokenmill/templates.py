@@ -1,0 +1,123 @@
+"""Templates: which special tokens stand around the tokens of a text, or of two, and which type ids all of them have.
+
+    <s> $A </s>                            of a text
+    [CLS] $A [SEP] $B:1 [SEP]:1            of two; `:1` is the type id, 0 where none is given
+
+Stored in the tokenizer file as `postprocessor`. What Hugging Face calls TemplateProcessing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tokenmill.errors import UsageError
+
+#: `Piece.sequence` of a special token, of the first text, of the second.
+TOKEN, FIRST, SECOND = 0, 1, 2
+_SEQUENCES = {"$A": FIRST, "$B": SECOND}
+MOST_TYPE = 127
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One part of a template: a special token, or the tokens of a text (`sequence`); and the type id of either."""
+
+    token: str
+    sequence: int
+    type_id: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> Piece:
+        """`$B:1` is the second text with type 1, `[SEP]` a token with type 0."""
+        token, colon, number = text.rpartition(":")
+        if not (colon and number.isascii() and number.isdigit()) or not token:
+            token, number = text, "0"
+        if int(number) > MOST_TYPE:
+            raise UsageError(f"template: the type id of {text!r} is above {MOST_TYPE}")
+        if token.startswith("$") and token not in _SEQUENCES:
+            raise UsageError(f"template: {text!r} is not known; $A stands for the text, $B for the second of two")
+        return cls(token, _SEQUENCES.get(token, TOKEN), int(number))
+
+    def __str__(self) -> str:
+        ambiguous = self.token.rpartition(":")[2].isdigit() and ":" in self.token
+        return f"{self.token}:{self.type_id}" if self.type_id or ambiguous else self.token
+
+
+Pieces = tuple[Piece, ...]
+_PLAIN = (Piece("$A", FIRST),)
+_PLAIN_PAIR = (Piece("$A", FIRST), Piece("$B", SECOND, 1))
+
+
+@dataclass(frozen=True)
+class Template:
+    """What is put around a text (`single`) and around two (`pair`). The default adds nothing.
+
+    `Template.of("<s> $A </s>").single` has three pieces; its `pair` is `$A $B:1`, as for every template without one.
+    Raises UsageError for a template that does not hold each text once.
+    """
+
+    single: Pieces = _PLAIN
+    pair: Pieces = _PLAIN_PAIR
+
+    def __post_init__(self) -> None:
+        for name, pieces, texts in (("template", self.single, [FIRST]), ("pair template", self.pair, [FIRST, SECOND])):
+            if sorted(piece.sequence for piece in pieces if piece.sequence) != texts:
+                needs = " and ".join(name for name, sequence in _SEQUENCES.items() if sequence in texts)
+                raise UsageError(f"{name} {' '.join(map(str, pieces))!r} must hold {needs} once, and no other text")
+
+    @classmethod
+    def of(cls, spec: Template | str | Sequence[str] | Mapping[str, Any] | None) -> Template:
+        """From what stands in files: `{"single": ..., "pair": ...}` of texts cut at spaces, or of lists of their parts."""
+        if isinstance(spec, Template):
+            return spec
+        if spec is None:
+            return cls()
+        parts = {"single": spec} if not isinstance(spec, Mapping) else spec
+        if unknown := parts.keys() - {"single", "pair"}:
+            raise UsageError(f"template: {min(unknown)!r} is not known; there are single and pair")
+        return cls(**{key: _read_pieces(value) for key, value in parts.items() if value is not None})
+
+    @property
+    def spec(self) -> dict[str, Any] | None:
+        """What stands in files, as `of` takes it; None for the default."""
+        if self.is_empty:
+            return None
+        written = {"single": _write_pieces(self.single)}
+        return written | ({} if self.pair == _PLAIN_PAIR else {"pair": _write_pieces(self.pair)})
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is added."""
+        return self == Template()
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The special tokens that it takes, each once."""
+        return tuple(dict.fromkeys(piece.token for piece in (*self.single, *self.pair) if piece.sequence == TOKEN))
+
+    def pieces(self, *, pair: bool, add_special_tokens: bool = True) -> Pieces:
+        """The pieces for a text or for two; without special tokens, the texts alone, with their types."""
+        pieces = self.pair if pair else self.single
+        return pieces if add_special_tokens else tuple(piece for piece in pieces if piece.sequence != TOKEN)
+
+
+def check_template(template: Template, special_tokens: Collection[str]) -> None:
+    """Raise UsageError for a token of a template that is no special token."""
+    for token in template.tokens:
+        if token not in special_tokens:
+            raise UsageError(f"template: {token!r} is no special token of this tokenizer; give it one, or take it out")
+
+
+def _read_pieces(value: Any) -> Pieces:
+    parts = value.split() if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) and part for part in parts):
+        raise UsageError(f"template: {str(value)[:80]!r} is no text such as '<s> $A </s>', and no list of its parts")
+    return tuple(map(Piece.of, parts))
+
+
+def _write_pieces(pieces: Pieces) -> str | list[str]:
+    """One text, unless a token holds whitespace."""
+    parts = [str(piece) for piece in pieces]
+    return " ".join(parts) if all(len(part.split()) == 1 for part in parts) else parts
