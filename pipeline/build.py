@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 from pipeline import driver, summary
@@ -29,7 +30,7 @@ from pipeline.kept import read_json
 from pipeline.options import choose_template
 from pipeline.outputs import OutputFolder, read_manifest
 from pipeline.planning import Corpus, Execution, Plan, plan_corpus, split_bytes_of
-from pipeline.progress import Reporter
+from pipeline.progress import Reporter, WatchedView
 from pipeline.report import ReportPlan
 from pipeline.state import OUTPUTS, STATE, State, describe_current, flatten_options, list_changes, parse_state, remember_files
 from pipeline.texts import read_rows
@@ -52,7 +53,9 @@ def build_dataset(
 ) -> str:
     """Carry out a configuration; returns the summary for people."""
     build = _open_build(config, reporter, beam_args, overwrite=overwrite, retrain=retrain)
-    with build.output.hold():
+    with build.output.hold() as lock:
+        watched = replace(reporter, view=WatchedView(reporter.view, lock.renew))
+        build = replace(build, run=replace(build.run, reporter=watched))
         seen = time.time_ns()
         plan = plan_corpus(make_corpus(config), build.run, {} if overwrite else build.state.files)
         steps = plan_steps(build, plan, make_training(config))

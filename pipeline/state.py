@@ -126,7 +126,7 @@ def is_current(config: BuildConfig) -> bool:
         paths = list_paths(config.input.inputs)
     except UnreadableFileError:
         return False
-    if paths is None or paths != list(state.files) or any(look_at(path) != state.files[path][0] for path in paths):
+    if paths is None or sorted(paths) != sorted(state.files) or any(look_at(path) != state.files[path][0] for path in paths):
         return False
     return all(map(_has_its_parts, (os.path.join(folder, name) for name in wanted if name.endswith("manifest.json"))))
 
