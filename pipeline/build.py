@@ -27,6 +27,7 @@ from pipeline.build_steps import (
 from pipeline.config import BuildConfig
 from pipeline.forked import ForkedWorkers
 from pipeline.kept import read_json
+from pipeline.listing import UNKNOWN
 from pipeline.options import choose_template
 from pipeline.outputs import OutputFolder, read_manifest
 from pipeline.planning import Corpus, Execution, Plan, plan_corpus, split_bytes_of
@@ -66,7 +67,8 @@ def build_dataset(
         for folder in (build.output, OutputFolder(build.counts), OutputFolder(build.tokens)):
             folder.sweep()
         stamps = {file.path: plan.stamps[file.name] for file in plan.files}
-        _remember(build, remember_files(plan.states, stamps, seen))
+        states = {file.path: UNKNOWN for file in plan.files} | plan.states
+        _remember(build, remember_files(states, stamps, seen))
     manifest = read_manifest(build.tokens if config.encode.enabled else build.counts) or {}
     build.run.reporter.tell("build", describe_result(manifest["totals"], steps))
     return text + describe_current(manifest, config.output.folder) if done else text

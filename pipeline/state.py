@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pipeline.config import BuildConfig
-from pipeline.listing import FileState, list_paths, look_at
+from pipeline.listing import UNKNOWN, FileState, list_paths, look_at
 from tokenmill import __version__
 from tokenmill.errors import UnreadableFileError
 
@@ -87,7 +87,7 @@ def remember_files(states: Mapping[str, FileState], stamps: Mapping[str, str], s
     remembered, so that it is read again the next time.
     """
     return {
-        path: (state if max(state[1:3]) < seen_ns - _granularity_ns(state) else (0, 0, 0, 0), stamps.get(path, ""))
+        path: (state if max(state[1:3]) < seen_ns - _granularity_ns(state) else UNKNOWN, stamps.get(path, ""))
         for path, state in states.items()
     }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from benchmarks import encode, report, train
+from benchmarks import encode, models, report, report_runs, train
 from benchmarks.corpora import Document, count_scripts, is_latin, order_documents
 from benchmarks.corpus_files import documents_table, vary_texts, write_repeated
 from benchmarks.debian import unpack_packages
@@ -25,6 +25,7 @@ from benchmarks.texts import read_text, split_sections, strip_tags
 from benchmarks.trainers import TRAINERS
 from benchmarks.vocabularies import count_words, write_vocabulary
 from tests.corpora import make_texts
+from tokenmill.names import MODELS, PRETOKENIZERS, WORDPIECE_MODELS
 from tokenmill.trainers import TrainingOptions, train_tokenizer
 
 TEXTS = ["The first text, of two.\n" * 30, "Другой текст: ещё один.\n" * 20, "def f(x):\n    return x + 1\n" * 20]
@@ -168,3 +169,22 @@ def test_corpora_need_apt(settings: Settings, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PATH", str(settings.folder))
     with pytest.raises(BenchmarkError, match="needs apt-get and dpkg-deb"):
         unpack_packages(["manpages"], settings.folder)
+
+
+def test_every_preset_and_model_stands_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(folder=tmp_path, quick=True)
+    cases = {name: models.CASES[name] for name in (models.BASE, "wordpiece, bert", "char, code points")}
+    monkeypatch.setattr(models, "CASES", cases)
+    monkeypatch.setattr(models, "CORPORA", ("english",))
+    monkeypatch.setattr(models, "load_texts", lambda settings, corpus: TEXTS)
+    models.run(settings)
+    result = load_results(settings, "models-")["models-english"]
+    assert result["bytes"] == len(TEXTS[0]) and list(result["rows"]) == list(cases)
+    assert all(seconds > 0 for row in result["rows"].values() for seconds in row.values())
+    table = report_runs.models_table([result])
+    assert f"| {models.BASE} |" in table and "| 1.00 / 1.00 |" in table
+
+
+def test_presets_and_models_are_all_measured() -> None:
+    names = " ".join(models.CASES)
+    assert all(name in names for name in {*PRETOKENIZERS, *MODELS, *WORDPIECE_MODELS} - {"regex", "none"})
