@@ -1,7 +1,7 @@
 """Loaders of packed blocks: reading in order and shuffled, writing, and bytes on the disk, with vocabularies of three sizes.
 
 The text is that of Python's standard library, in blocks of 2,048 tokens; everybody gets the same blocks. Each measurement is a
-process of its own (`benchmarks.load_once`), one after the other; reading is the best of three passes, of files that are in memory.
+process of its own (`benchmarks.load_once`), one after the other; reading is the best of three passes over files in memory.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from benchmarks.tables import format_table, measured_on
 _HEAD = """## Loaders
 
 Packed blocks of 2,048 tokens in batches of eight, of the sources of Python's standard library. MB/s are of int32, four bytes a
-token, whatever is stored; *ratio* is tokenmill's speed as a multiple. CPU seconds count all threads. Every measurement is a process
-of its own, the best of three passes over files that are in memory. The raw file is no dataset: no ids, no boundaries, nothing to
-check, and uint16 for vocabularies below 65,536. tokenmill writes while it encodes, so it has no time of its own.
+token, whatever is stored; *ratio* is tokenmill's speed as a multiple. CPU seconds count all threads. Every measurement is a
+process of its own, the best of three passes over files that are in memory. The raw file is no dataset: no ids, no boundaries,
+nothing to check, and uint16 for vocabularies below 65,536. tokenmill writes while it encodes, so it has no time of its own.
 """
 
 
