@@ -1,6 +1,7 @@
 # make run    set everything up and do the main job on Python's own sources: a tokenizer and a tokenized dataset in out/quickstart
 # make test   set everything up and run lint and all tests
 # make lint   ruff and mypy        make bench   speed against peers        make golden   rewrite the golden files of the tests
+# make fuzz   a hundred thousand hostile inputs
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,7 +13,7 @@ NEXT := $(VENV)/next
 # mosaicml-streaming wants NumPy before 2.2.
 LOADERS := $(VENV)/loaders
 
-.PHONY: run test lint bench golden clean
+.PHONY: run test lint bench golden fuzz clean
 
 run: $(READY)
 	$(BIN)/tokenmill build configs/quickstart.yaml --overwrite
@@ -67,6 +68,10 @@ $(LOADERS)/.ready: Makefile
 	test -x $(LOADERS)/bin/python || $(PYTHON) -m venv $(LOADERS)
 	$(LOADERS)/bin/python -m pip install --quiet --disable-pip-version-check "mosaicml-streaming==0.13.0"
 	touch $@
+
+# A hundred thousand damaged and random inputs; about ten minutes.
+fuzz: $(TEST_READY)
+	$(BIN)/python -m tests.fuzzing 100000
 
 clean:
 	rm -rf $(VENV) out build *.egg-info

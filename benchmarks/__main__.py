@@ -4,8 +4,8 @@
     python -m benchmarks encode train    some parts, then the report
     python -m benchmarks --quick         small sizes and one round: to see that everything runs
 
-Parts: corpora, encode, train, pipelines, growth, loaders, start, report. Results stand in out/bench/results, a JSON file a table;
-the report is written from them, so a part can be run again alone.
+Parts: corpora, encode, models, train, pipelines, growth, loaders, start, report. Results stand in out/bench/results, a JSON file
+a table; the report is written from them, so a part can be run again alone.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import corpus_files, encode, growth, loaders, pipelines, report, start, train
+from benchmarks import corpus_files, encode, growth, loaders, models, pipelines, report, start, train
 from benchmarks.errors import BenchmarkError
 from benchmarks.settings import Settings
 
 PARTS: dict[str, Callable[[Settings], None]] = {
     "corpora": corpus_files.run,
     "encode": encode.run,
+    "models": models.run,
     "train": train.run,
     "pipelines": pipelines.run,
     "growth": growth.run,

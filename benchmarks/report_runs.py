@@ -32,10 +32,20 @@ third of its life.
 """
 
 
+_MODELS = """## Models, pre-tokenizers, options
+
+tokenmill alone, one process, one core: how fast each encodes beside byte-level BPE under GPT-2's pattern, which is 1.00. CPU
+time, the best of three rounds.
+"""
+
+
 def sections(settings: Settings) -> list[str]:
     """Every section there are results for."""
     found = load_results(settings, "")
     parts: list[str] = []
+    models = [found[name] for name in found if name.startswith("models-")]
+    if models:
+        parts.append(models_table(models))
     pipelines = [found[name] for name in found if name.startswith("pipelines-")]
     if pipelines:
         parts += [_PIPELINES, *map(pipeline_table, pipelines)]
@@ -49,6 +59,23 @@ def sections(settings: Settings) -> list[str]:
         if name in found:
             parts.append(write(found[name]))
     return parts
+
+
+def models_table(results: list[dict[str, Any]]) -> str:
+    """Every case over every corpus: its speed, and that as a share of the first case's."""
+    lines = []
+    for name in results[0]["rows"]:
+        cells = [name]
+        for result in results:
+            seconds, first = result["rows"][name], next(iter(result["rows"].values()))
+            speeds = [f"{result['bytes'] / 1e6 / seconds[kind]:.0f}" for kind in ("cold", "warm")]
+            shares = [f"{first[kind] / seconds[kind]:.2f}" for kind in ("cold", "warm")]
+            cells += [" / ".join(speeds), " / ".join(shares)]
+        lines.append(cells)
+    head = [""]
+    for result in results:
+        head += [f"{result['corpus']}, MB/s cold / warm", "share"]
+    return f"{_MODELS}\n{measured_on(results[0])}\n\n{format_table(head, lines)}"
 
 
 def pipeline_table(result: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 from pipeline import driver, summary
@@ -26,10 +27,11 @@ from pipeline.build_steps import (
 from pipeline.config import BuildConfig
 from pipeline.forked import ForkedWorkers
 from pipeline.kept import read_json
+from pipeline.listing import UNKNOWN
 from pipeline.options import choose_template
 from pipeline.outputs import OutputFolder, read_manifest
 from pipeline.planning import Corpus, Execution, Plan, plan_corpus, split_bytes_of
-from pipeline.progress import Reporter
+from pipeline.progress import Reporter, WatchedView
 from pipeline.report import ReportPlan
 from pipeline.state import OUTPUTS, STATE, State, describe_current, flatten_options, list_changes, parse_state, remember_files
 from pipeline.texts import read_rows
@@ -52,7 +54,9 @@ def build_dataset(
 ) -> str:
     """Carry out a configuration; returns the summary for people."""
     build = _open_build(config, reporter, beam_args, overwrite=overwrite, retrain=retrain)
-    with build.output.hold():
+    with build.output.hold() as lock:
+        watched = replace(reporter, view=WatchedView(reporter.view, lock.renew))
+        build = replace(build, run=replace(build.run, reporter=watched))
         seen = time.time_ns()
         plan = plan_corpus(make_corpus(config), build.run, {} if overwrite else build.state.files)
         steps = plan_steps(build, plan, make_training(config))
@@ -63,7 +67,8 @@ def build_dataset(
         for folder in (build.output, OutputFolder(build.counts), OutputFolder(build.tokens)):
             folder.sweep()
         stamps = {file.path: plan.stamps[file.name] for file in plan.files}
-        _remember(build, remember_files(plan.states, stamps, seen))
+        states = {file.path: UNKNOWN for file in plan.files} | plan.states
+        _remember(build, remember_files(states, stamps, seen))
     manifest = read_manifest(build.tokens if config.encode.enabled else build.counts) or {}
     build.run.reporter.tell("build", describe_result(manifest["totals"], steps))
     return text + describe_current(manifest, config.output.folder) if done else text

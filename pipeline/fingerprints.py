@@ -21,7 +21,7 @@ import xxhash
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.listing import FileState, is_remote, look_at
+from pipeline.listing import UNKNOWN, FileState, is_remote, look_at
 from tokenmill import __version__, schemas
 from tokenmill.errors import UnreadableFileError
 from transforms.read_dataset import open_dataset
@@ -39,8 +39,9 @@ def stamp_files(files: Sequence[SourceFile], known: Known | None = None) -> dict
     known = known or {}
 
     def stamp(file: SourceFile) -> str:
-        if file.path in known and known[file.path][0] == look_at(file.path):
-            return known[file.path][1]
+        state, remembered = known.get(file.path, (UNKNOWN, ""))
+        if state != UNKNOWN and state == look_at(file.path):
+            return remembered
         return stamp_file(file)
 
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -19,6 +19,8 @@ _Value = TypeVar("_Value")
 
 #: Size, time of change, time of change of the entry, number of the file. Only a file that nobody touched keeps all four.
 FileState = tuple[int, int, int, int]
+#: Of a file that is not there, or not on this machine, or whose state is not to be trusted.
+UNKNOWN: FileState = (0, 0, 0, 0)
 
 
 def is_remote(path: str) -> bool:
@@ -27,11 +29,11 @@ def is_remote(path: str) -> bool:
 
 
 def look_at(path: str) -> FileState:
-    """The state of a local file, zeros for one that has gone."""
+    """The state of a local file, `UNKNOWN` for one that has gone."""
     try:
         found = os.stat(path)
     except OSError:
-        return (0, 0, 0, 0)
+        return UNKNOWN
     return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 

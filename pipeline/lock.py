@@ -1,6 +1,6 @@
 """One run at a time in a folder: who holds it, and when a lock is a dead one.
 
-    DIR/_lock.json    {"host": "mill-3", "pid": 4711, "since": "2026-05-04T03:00:00+00:00", "command": "tokenmill build my.yaml"}
+    DIR/_lock.json    {"host": "mill-3", "pid": 4711, "since": "2026-05-04T03:00:00+00:00", "command": "tokenmill build", ...}
 
 On this machine's file systems the lock is `flock` on the folder: the system lets go of it when its holder dies, however that
 comes about, so a file that is left behind by a killed run stops nobody. The file names the holder, and is the lock where `flock`
@@ -38,6 +38,7 @@ class Lock:
     def __init__(self, folder: str) -> None:
         self._path = FileSystems.join(folder, LOCK)
         self._holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": _now(), "command": _describe_command()}
+        self._holder["boot"] = _boot_id()
         self._renewed = 0.0
         self.renew()
 
@@ -118,9 +119,13 @@ def _is_same_folder(handle: int, path: str) -> bool:
 
 
 def _refuse_other_machine(lock: str, path: str) -> None:
-    """What holds on this machine `flock` has told already; another machine's run counts as alive while it renews its lock."""
+    """What holds on this machine `flock` has told already; another machine's run counts as alive while it renews its lock.
+
+    Containers have names of their own, but share the system, and with it `flock`: they are told by when it was started.
+    """
     holder = _read_holder(lock)
-    if holder is None or (not is_remote(path) and holder.get("host") == socket.gethostname()):
+    here = (socket.gethostname(), _boot_id())
+    if holder is None or (not is_remote(path) and (holder.get("host") == here[0] or (here[1] and holder.get("boot") == here[1]))):
         return
     age = time.time() - _number(holder.get("renewed"))
     if age < STALE_SECONDS:
@@ -148,6 +153,15 @@ def _make(folder: str) -> None:
         make_folder(folder)
     except (OSError, BeamIOError, ValueError) as error:
         raise UsageError(f"{folder}: cannot be written to ({error}); choose another folder") from None
+
+
+def _boot_id() -> str:
+    """What tells this start of this system from all others; empty where it does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def _now() -> str:

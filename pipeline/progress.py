@@ -238,6 +238,30 @@ def _to_fields(snapshot: Snapshot) -> dict[str, Any]:
     return {**asdict(snapshot), "seconds": round(snapshot.seconds, 3)}
 
 
+class WatchedView:
+    """A view that also calls `sign` whenever there is something to show: a sign of life."""
+
+    def __init__(self, view: View, sign: Callable[[], None]) -> None:
+        self._view, self._sign = view, sign
+
+    def start(self, snapshot: Snapshot) -> None:
+        self._sign()
+        self._view.start(snapshot)
+
+    def show(self, snapshot: Snapshot) -> None:
+        self._sign()
+        self._view.show(snapshot)
+
+    def say(self, snapshot: Snapshot, text: str) -> None:
+        self._view.say(snapshot, text)
+
+    def finish(self, snapshot: Snapshot, failed: bool) -> None:
+        self._view.finish(snapshot, failed)
+
+    def tell(self, stage: str, counters: Mapping[str, Any]) -> None:
+        self._view.tell(stage, counters)
+
+
 class _BarView:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pipeline.config import BuildConfig
-from pipeline.listing import FileState, list_paths, look_at
+from pipeline.listing import UNKNOWN, FileState, list_paths, look_at
 from tokenmill import __version__
 from tokenmill.errors import UnreadableFileError
 
@@ -87,7 +87,7 @@ def remember_files(states: Mapping[str, FileState], stamps: Mapping[str, str], s
     remembered, so that it is read again the next time.
     """
     return {
-        path: (state if max(state[1:3]) < seen_ns - _granularity_ns(state) else (0, 0, 0, 0), stamps.get(path, ""))
+        path: (state if max(state[1:3]) < seen_ns - _granularity_ns(state) else UNKNOWN, stamps.get(path, ""))
         for path, state in states.items()
     }
 
@@ -126,7 +126,7 @@ def is_current(config: BuildConfig) -> bool:
         paths = list_paths(config.input.inputs)
     except UnreadableFileError:
         return False
-    if paths is None or paths != list(state.files) or any(look_at(path) != state.files[path][0] for path in paths):
+    if paths is None or sorted(paths) != sorted(state.files) or any(look_at(path) != state.files[path][0] for path in paths):
         return False
     return all(map(_has_its_parts, (os.path.join(folder, name) for name in wanted if name.endswith("manifest.json"))))
 

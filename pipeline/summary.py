@@ -51,8 +51,10 @@ def describe_learning(tokenizer: Tokenizer, rules: MergeRules) -> str:
     shown = [f"{left} {right}" for left, right in model.merge_rules[:_SHOWN_RULES]]
     words = (token for token in model.vocab if token not in tokenizer.special_tokens and _is_word(tokenizer, token))
     longest = sorted(words, key=lambda token: (-len(token), token))[:_SHOWN_TOKENS]
+    old = len(model.merge_rules) - len(rules.pairs)
+    basis = f"on top of {old:,} of the tokenizer that is extended" if old else f"on an alphabet of {rules.alphabet:,}"
     lines = [
-        f"learned  {len(model.merge_rules):,} merge rules on an alphabet of {rules.alphabet:,}: vocabulary {len(tokenizer):,}",
+        f"learned  {len(rules.pairs):,} merge rules {basis}: vocabulary {len(tokenizer):,}",
         f"         first rules: {',  '.join(shown)}",
         f"         long tokens: {',  '.join(longest)}",
     ]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks import encode, load_once, report, report_loaders, train
+from benchmarks import encode, load_once, models, report, report_loaders, report_runs, train
 from benchmarks.corpora import Document, count_scripts, is_latin, order_documents
 from benchmarks.corpus_files import documents_table, vary_texts, write_repeated
 from benchmarks.debian import unpack_packages
@@ -26,6 +26,7 @@ from benchmarks.texts import read_text, split_sections, strip_tags
 from benchmarks.trainers import TRAINERS
 from benchmarks.vocabularies import count_words, write_vocabulary
 from tests.corpora import make_texts
+from tokenmill.names import MODELS, PRETOKENIZERS, WORDPIECE_MODELS
 from tokenmill.trainers import TrainingOptions, train_tokenizer
 
 TEXTS = ["The first text, of two.\n" * 30, "Другой текст: ещё один.\n" * 20, "def f(x):\n    return x + 1\n" * 20]
@@ -197,3 +198,22 @@ def test_report_on_loaders(tmp_path: Path) -> None:
     page = "\n".join(report_loaders.sections(settings))
     assert "| tokenmill | 1 | 1.10 |  | 8 | 20 | 1.00 |" in page and "| mds | 1 | 4.00 | 2.00 | 4 | 10 | 2.00 |" in page
     assert "| x | not there |" in page
+
+
+def test_every_preset_and_model_stands_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(folder=tmp_path, quick=True)
+    cases = {name: models.CASES[name] for name in (models.BASE, "wordpiece, bert", "char, code points")}
+    monkeypatch.setattr(models, "CASES", cases)
+    monkeypatch.setattr(models, "CORPORA", ("english",))
+    monkeypatch.setattr(models, "load_texts", lambda settings, corpus: TEXTS)
+    models.run(settings)
+    result = load_results(settings, "models-")["models-english"]
+    assert result["bytes"] == len(TEXTS[0]) and list(result["rows"]) == list(cases)
+    assert all(seconds > 0 for row in result["rows"].values() for seconds in row.values())
+    table = report_runs.models_table([result])
+    assert f"| {models.BASE} |" in table and "| 1.00 / 1.00 |" in table
+
+
+def test_presets_and_models_are_all_measured() -> None:
+    names = " ".join(models.CASES)
+    assert all(name in names for name in {*PRETOKENIZERS, *MODELS, *WORDPIECE_MODELS} - {"regex", "none"})

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import state
+from pipeline import lock, state
 from pipeline.build import build_dataset, describe_build
 from pipeline.config import BuildConfig, parse_config
 from pipeline.progress import reporter
@@ -87,6 +87,21 @@ def test_a_build_with_nothing_new_writes_nothing(corpus: Path, tmp_path: Path) -
     after = {path: path.stat() for path in sorted(tmp_path.rglob("*"))}
     written = [path for path in after if path not in before or after[path].st_mtime_ns != before[path].st_mtime_ns]
     assert set(written) <= {tmp_path / "out"} and before.keys() == after.keys(), "of the folder itself, a lock came and went"
+
+
+def test_inputs_in_another_order_than_their_names(corpus: Path, tmp_path: Path) -> None:
+    config = configure(corpus, tmp_path / "out", input={"inputs": [str(corpus / "p4.jsonl"), str(corpus / "p0.jsonl")]})
+    build(config)
+    assert state.is_current(config)
+    turned = configure(corpus, tmp_path / "out", input={"inputs": [str(corpus / "p0.jsonl"), str(corpus / "p4.jsonl")]})
+    assert not state.is_current(turned)
+
+
+def test_a_build_renews_its_lock_while_it_works(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    renewed: list[str] = []
+    monkeypatch.setattr(lock.Lock, "renew", lambda self: renewed.append(self._path))
+    build(configure(corpus, tmp_path / "out"))
+    assert renewed.count(str(tmp_path / "out" / lock.LOCK)) >= 5, "planning, counting, training and encoding give signs of life"
 
 
 def test_the_command_says_so_at_once_and_without_beam(corpus: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pipeline import cli
 from pipeline.build import make_training
 from pipeline.config import BuildConfig
+from pipeline.summary import describe_learning
 from tests.by_hand import make_tokenizer
 from tests.corpora import make_texts
 from tests.strategies import counted_words, nasty_texts, rule_sets
@@ -181,6 +182,13 @@ def test_models_that_cannot_be_extended() -> None:
     marked = train(["ab"], pretokenizer="none", merges=1, end_of_word_suffix="</w>")
     told = message_of(lambda: extend(marked, LOW, merges=1), UsageError)
     assert told == "a model that marks words with '</w>' cannot be extended; train it anew"
+
+
+def test_the_summary_tells_new_rules_from_old_ones() -> None:
+    old = train(table_of(LOW), pretokenizer="none", merges=3)
+    options = TrainingOptions(model="char-bpe", pretokenizer="none", merges=2, extend=old)
+    told = describe_learning(*train_tokenizer(table_of(LOW), options))
+    assert told.startswith("learned  2 merge rules on top of 3 of the tokenizer that is extended: vocabulary 15\n")
 
 
 def test_extend_by_command(tmp_path: Path) -> None:

@@ -69,3 +69,13 @@ def test_arrow_offsets_beyond_their_buffer_are_refused(tmp_path: Path, offsets: 
     (tmp_path / "a.arrow").write_bytes(sink.getvalue().replace(right, wrong))
     with pytest.raises(errors.UnreadableFileError, match=r"a\.arrow: cannot be read as arrow"):
         fuzzing.read_file(tmp_path / "a.arrow", random.Random(1))
+
+
+def test_a_column_name_that_is_no_utf_8_is_refused(tmp_path: Path) -> None:
+    sink = io.BytesIO()
+    table = pa.table({"text": pa.array(["a"], pa.string())})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    (tmp_path / "a.arrow").write_bytes(sink.getvalue().replace(b"text", b"t\xffxt"))
+    with pytest.raises(errors.UnreadableFileError, match=r"a\.arrow: the name of a column is not UTF-8; the file is damaged"):
+        fuzzing.read_file(tmp_path / "a.arrow", random.Random(1))

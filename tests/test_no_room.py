@@ -95,6 +95,14 @@ def test_the_lock_of_another_machine_counts_until_it_is_stale(tmp_path: Path, mo
     assert not (tmp_path / lock.LOCK).exists()
 
 
+def test_a_lock_of_a_container_that_was_killed_on_this_system_is_stale(tmp_path: Path) -> None:
+    holder = {"host": "an-older-pod", "pid": 1, "since": "", "boot": lock._boot_id(), "renewed": lock.time.time()}
+    assert holder["boot"], "Linux says it"
+    (tmp_path / lock.LOCK).write_text(json.dumps(holder))
+    with lock.hold_folder(str(tmp_path)):
+        assert json.loads((tmp_path / lock.LOCK).read_text())["pid"] == os.getpid()
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"host": 1, "renewed": "x"}'])
 def test_a_lock_file_that_says_nothing_stops_nobody(tmp_path: Path, content: str) -> None:
     (tmp_path / lock.LOCK).write_text(content)

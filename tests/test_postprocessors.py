@@ -362,3 +362,14 @@ def test_columns_are_arrow_lists() -> None:
     assert np.array_equal(
         columns["special_tokens_mask"].values.to_numpy(), [1, 0, 1, 1, *[0] * (len(columns["input_ids"][1]) - 2), 1]
     )
+
+
+def test_rows_without_places() -> None:
+    tokenizer = with_template(BERT)
+    fast, traced = (
+        tokenizer.process_batch(["a", "the"], ["b", "c"]),
+        tokenizer.process_batch(["a", "the"], ["b", "c"], unit="bytes"),
+    )
+    assert fast.columns() == traced.columns() and traced.offsets().tolist()[1] == [0, 1]
+    with pytest.raises(UsageError, match=r"^the rows were made without places in the text; give a unit, characters or bytes$"):
+        fast.offsets()

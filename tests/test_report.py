@@ -236,6 +236,7 @@ def report_of_parts(tokenizers: dict[str, Tokenizer], parts: list[list[str]]) ->
     return make_report(tokenizers, add_tables(reversed(tables)), changes=first, by="letter")
 
 
+@pytest.mark.jit
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(nasty_texts(max_fragments=8), max_size=4), min_size=1, max_size=4))
 def test_tokens_add_up_and_parts_give_the_whole(parts: list[list[str]]) -> None:

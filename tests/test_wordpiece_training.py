@@ -258,6 +258,17 @@ def test_prefix_and_limit_are_the_models() -> None:
     assert (loaded.model.continuation_prefix, loaded.model.max_word_characters) == ("@@", 5)
 
 
+@pytest.mark.parametrize("score", ["likelihood", "frequency"])
+def test_limits_of_tokens_and_of_the_alphabet(score: str) -> None:
+    short = train_words(NEWEST, merges=50, score=score, max_token_length=2)
+    assert {len(token.removeprefix("##")) for token in short.vocab} == {1, 2}
+    assert any(len(token.removeprefix("##")) == 3 for token in train_words(NEWEST, merges=50, score=score).vocab)
+    # e is the most frequent character, then w: all others are barriers.
+    few = train_words(NEWEST, merges=50, score=score, limit_alphabet=2, unk_token="[UNK]")
+    tokens = [token.removeprefix("##") for token in few.vocab if token != "[UNK]"]
+    assert set("".join(tokens)) == {"e", "w"} and "##ew" not in few.vocab and "##we" in few.vocab
+
+
 @pytest.mark.parametrize("model", ["wordpiece", "byte-wordpiece"])
 def test_golden_tokenizer(model: str) -> None:
     options: dict[str, Any] = {"unk_token": "[UNK]", "special_tokens": BERT_SPECIALS} if model == "wordpiece" else {}

@@ -233,12 +233,14 @@ class BpeModel(Model):
     @cached_property
     def word_ends(self) -> frozenset[int]:
         """The ids of tokens that end a word, by their suffix."""
-        return frozenset(self.vocab[token] for token in self._ordinary() if self.marks.suffix and self.marks.holds(token))
+        marked = self._ordinary() if self.marks.suffix else ()
+        return frozenset(self.vocab[token] for token in marked if self.marks.holds(token))
 
     @cached_property
     def word_starts(self) -> frozenset[int]:
         """The ids of tokens that begin a word, by the prefix that they lack."""
-        return frozenset(self.vocab[token] for token in self._ordinary() if self.marks.prefix and not self.marks.holds(token))
+        marked = self._ordinary() if self.marks.prefix else ()
+        return frozenset(self.vocab[token] for token in marked if not self.marks.holds(token))
 
     def _ordinary(self) -> set[str]:
         return self.vocab.keys() - set(self.special_tokens)

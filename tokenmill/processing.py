@@ -46,7 +46,7 @@ class Processed:
     """A batch of rows; `texts` int64[r] says which text each is of, several rows being of one where it overflows."""
 
     rows: Rows
-    trace: Trace
+    trace: Trace | None
 
     def __len__(self) -> int:
         return len(self.rows.texts)
@@ -61,11 +61,16 @@ class Processed:
 
     def offsets(self) -> np.ndarray:
         """int64[n, 2]: where in its text each token of `rows.arrays` begins and ends."""
-        return take_sources(self.trace.spans, self.rows.arrays.sources, missing=0)
+        return take_sources(self._traced().spans, self.rows.arrays.sources, missing=0)
 
     def word_ids(self) -> np.ndarray:
         """int64[n]: which word of its text each token is of, -1 for special tokens and padding."""
-        return take_sources(self.trace.words, self.rows.arrays.sources, missing=-1)
+        return take_sources(self._traced().words, self.rows.arrays.sources, missing=-1)
+
+    def _traced(self) -> Trace:
+        if self.trace is None:
+            raise UsageError("the rows were made without places in the text; give a unit, characters or bytes")
+        return self.trace
 
 
 def row_columns(rows: Rows) -> dict[str, pa.Array]:
@@ -95,18 +100,18 @@ def process_texts(
     truncation: Truncation | None = None,
     overflow: bool = False,
     padding: Padding | None = None,
-    unit: str = "characters",
+    unit: str | None = None,
 ) -> Processed:
     """`Tokenizer.process_batch`."""
-    if unit not in UNITS:
+    if unit is not None and unit not in UNITS:
         raise UsageError(f"offsets are in {' or '.join(UNITS)}, not in {unit!r}")
     arrays = [large_strings(one) for one in (texts, pairs) if one is not None]
     if len(arrays) == 2 and len(arrays[0]) != len(arrays[1]):
         raise UsageError(f"{len(arrays[0])} texts and {len(arrays[1])} second texts are no pairs")
     if padding is not None and padding.token not in tokenizer.model.vocab:
         raise UsageError(f"the padding token {padding.token!r} is not in the vocabulary; {name_specials(tokenizer)}")
-    traced = [_trace_known(tokenizer, array, unit) for array in arrays]
-    tokens = [Tokens(one.ids.values.to_numpy(), one.ids.offsets.to_numpy()) for one, _ in traced]
+    encoded, traces = zip(*(_encode_known(tokenizer, array, unit) for array in arrays), strict=True)
+    tokens = [Tokens(one.ids.values.to_numpy(), one.ids.offsets.to_numpy()) for one in encoded]
     pieces = tokenizer.template.pieces(pair=pairs is not None, add_special_tokens=add_special_tokens)
     rows = build_rows(
         tokens[0],
@@ -117,14 +122,16 @@ def process_texts(
         overflow=overflow,
         padding=padding,
     )
-    spans, words = (np.concatenate(parts) for parts in zip(*(trace for _, trace in traced), strict=True))
+    if unit is None:
+        return Processed(rows, None)
+    spans, words = (np.concatenate(parts) for parts in zip(*traces, strict=True))
     return Processed(rows, Trace(spans, words))
 
 
 def process_text(tokenizer: Tokenizer, text: str, pair: str | None = None, **options: Any) -> Encoding:
     """`Tokenizer.process`."""
-    overflow = options.pop("overflow", False)
-    processed = process_texts(tokenizer, [text], None if pair is None else [pair], overflow=overflow, **options)
+    options = {"unit": "characters", **options}
+    processed = process_texts(tokenizer, [text], None if pair is None else [pair], **options)
     first, *others = list_encodings(tokenizer, processed)
     return Encoding(**{**vars(first), "overflowing": tuple(others)})
 
@@ -150,8 +157,8 @@ def name_specials(tokenizer: Tokenizer) -> str:
     return f"its special tokens are {', '.join(specials[:5])}" if specials else "it has no special tokens"
 
 
-def _trace_known(tokenizer: Tokenizer, texts: pa.LargeStringArray, unit: str) -> tuple[Encoded, Trace]:
-    encoded, trace = tokenizer.trace_batch(texts, unit)
+def _encode_known(tokenizer: Tokenizer, texts: pa.LargeStringArray, unit: str | None) -> tuple[Encoded, Trace | None]:
+    encoded, trace = (tokenizer.encode_counted(texts), None) if unit is None else tokenizer.trace_batch(texts, unit)
     if encoded.unknown.any():
         place = int(np.flatnonzero(encoded.unknown)[0])
         raise UnknownCharacterError(tokenizer.describe_unknown(texts[place].as_py(), f"text {place}"))

@@ -14,22 +14,32 @@ _SHOWN = 40
 
 def describe_lost_word(model: WordPieceModel, pretokenizer: PreTokenizer, text: str, place: str) -> str:
     """Which word tokens do not make up or is too long, at which character of the text, and what to do about it."""
-    limit = model.max_word_characters
-    for word, start in _place_words(pretokenizer, text.encode()):
-        shown, position, characters = word.decode()[:_SHOWN], len(text.encode()[:start].decode()), len(word.decode())
-        if limit is not None and characters > limit:
-            return (
-                f"{place}, character {position}: the word {shown!r} has {characters} characters, more than the {limit} "
-                "of max_word_characters; train with --unk, or without a limit"
-            )
-        at = model.find_unmatched(word)
-        if at < len(word):
-            character, position = word[at:].decode()[0], position + len(word[:at].decode())
-            return (
-                f"{place}, character {position}: {character!r} (U+{ord(character):04X}) in the word {shown!r} begins no token "
-                "that fits; train with --unk or byte-wordpiece"
-            )
+    data = text.encode()
+    fine: set[bytes] = set()
+    for word, start in _place_words(pretokenizer, data):
+        lost = None if word in fine else _describe_word(model, word)
+        if lost is not None:
+            at, reason = lost
+            return f"{place}, character {len(data[: start + at].decode())}: {reason}"
+        fine.add(word)
     return f"{place}: tokens do not make up a word; train with --unk or byte-wordpiece"
+
+
+def _describe_word(model: WordPieceModel, word: bytes) -> tuple[int, str] | None:
+    """At which byte a word is lost, and why; None for one that is not."""
+    limit, characters = model.max_word_characters, word.decode()
+    shown = characters[:_SHOWN]
+    if limit is not None and len(characters) > limit:
+        return 0, (
+            f"the word {shown!r} has {len(characters)} characters, more than the {limit} of max_word_characters; "
+            "train with --unk, or without a limit"
+        )
+    at = model.find_unmatched(word)
+    if at == len(word):
+        return None
+    character = word[at:].decode()[0]
+    found = f"{character!r} (U+{ord(character):04X}) in the word {shown!r}"
+    return at, f"{found} begins no token that fits; train with --unk or byte-wordpiece"
 
 
 def _place_words(pretokenizer: PreTokenizer, data: bytes) -> Iterator[tuple[bytes, int]]:

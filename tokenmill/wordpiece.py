@@ -72,7 +72,7 @@ class WordPieceModel(Model):
         """The byte of a word, which tokens do not make up, where none fits."""
         place, known = 0, self._first.keys()
         while place < len(word):
-            ends = range(min(len(word), place + max(map(len, known), default=0)), place, -1)
+            ends = range(min(len(word), place + self._longest), place, -1)
             end = next((end for end in ends if word[place:end] in known), place)
             if end == place:
                 break
@@ -84,6 +84,11 @@ class WordPieceModel(Model):
         """The tokens that come out of text."""
         specials = frozenset(self.special_tokens)
         return {token: token_id for token, token_id in self.vocab.items() if token not in specials}
+
+    @cached_property
+    def _longest(self) -> int:
+        """Bytes of the longest token."""
+        return max(map(len, self._first), default=0)
 
     @cached_property
     def _first(self) -> dict[bytes, int]:

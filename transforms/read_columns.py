@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tokenmill.arrow import holds_strings
-from tokenmill.errors import MissingColumnError
+from tokenmill.errors import MissingColumnError, UnreadableFileError
 from transforms.read_batches import DocumentBatch, Records, finish_batch, name_rows, sort_rejects
 from transforms.splits import Range, ReadOptions, Reject, SizedRange, SourceFile
 
@@ -43,7 +43,11 @@ def _find_type(schema: pa.Schema, column: str, file: SourceFile) -> pa.DataType:
     if len(places) == 1:
         return schema.field(places[0]).type
     what = f"{len(places)} columns" if places else "no column"
-    raise MissingColumnError(f"{file.path}: {what} {column!r}; the columns there are: {', '.join(schema.names) or 'none'}")
+    try:
+        names = schema.names
+    except UnicodeDecodeError:
+        raise UnreadableFileError(f"{file.path}: the name of a column is not UTF-8; the file is damaged") from None
+    raise MissingColumnError(f"{file.path}: {what} {column!r}; the columns there are: {', '.join(names) or 'none'}")
 
 
 def group_parts(file: SourceFile, parts: list[tuple[int, int]], *, split_bytes: int, least: int = 1) -> list[SizedRange]:

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from tokenmill import reference
 from tokenmill.wordpiece import WordPieceModel
 
+#: In a word longer than this, strings that are longer than any token are not looked for.
+_MOST_TRIED = 100
+
 
 @dataclass(frozen=True)
 class Match:
@@ -48,11 +51,11 @@ def match_symbols(model: WordPieceModel, symbols: list[str]) -> MatchedWord:
 
 def _match(model: WordPieceModel, symbols: list[str]) -> Iterator[Match]:
     vocab = model.vocab.keys() - set(model.special_tokens)
-    at = 0
+    most, at = max([_MOST_TRIED, *map(len, vocab)]), 0
     while at < len(symbols):
         prefix = model.continuation_prefix if at else ""
         tried = []
-        for end in range(len(symbols), at, -1):
+        for end in range(min(len(symbols), at + most), at, -1):
             candidate = prefix + "".join(symbols[at:end])
             if candidate in vocab:
                 break

@@ -1,8 +1,8 @@
-"""Hugging Face tokenizers' tokenizer.json, for byte-level BPE and for WordPiece.
+"""Hugging Face tokenizers' tokenizer.json, for BPE on bytes or characters and for WordPiece.
 
-What is read and written: WordPiece, see `huggingface_wordpiece.py`; the model BPE with the pre-tokenizer ByteLevel, or a Split by
-one of the patterns of our pre-tokenizers followed by ByteLevel, and the decoder ByteLevel; the normalizers and post-processors of
-`huggingface_parts.py`. Anything else is refused by its name and place, since it would give other ids in silence.
+What is read and written: WordPiece, see `huggingface_wordpiece.py`; the model BPE (`huggingface_bpe.py`) with the pre-tokenizers
+and decoders of `huggingface_cutting.py`; the normalizers and post-processors of `huggingface_parts.py`. Anything else is refused
+by its name and place, since it would give other ids in silence.
 
 Two things stay different. Special tokens inside a text: Hugging Face takes them for tokens, here they are plain text. And each
 program cuts words by its own Unicode version.
@@ -13,10 +13,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tokenmill.errors import TokenizerFileError
+from tokenmill.code_points import CodePointModel
+from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import huggingface_bpe, huggingface_wordpiece
-from tokenmill.formats.building import bpe_model_of, build_tokenizer, refuse_characters, refuse_marks, refuse_options
-from tokenmill.formats.huggingface_cutting import read_pretokenizer, write_byte_level, write_pretokenizer
+from tokenmill.formats.building import bpe_model_of
+from tokenmill.formats.huggingface_cutting import check_decoder, read_cutting, write_decoder, write_pretokenizer
 from tokenmill.formats.huggingface_fields import (
     ANYTHING,
     Fields,
@@ -62,23 +63,11 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     if model["type"] == "WordPiece":
         vocab, specials = _read_tokens(document, model)
         return read_parts(document, huggingface_wordpiece.read_tokenizer(document, model, vocab, specials))
-    check_fields("model", model, huggingface_bpe.FIELDS)
-    pretokenizer = read_pretokenizer(document)
-    if read_component(document, "decoder", {"ByteLevel"}) is None:
-        raise TokenizerFileError("decoder: there is none; ByteLevel belongs there")
-    rules = huggingface_bpe.read_rules(model)
+    cutting = read_cutting(document)
+    check_decoder(document, cutting)
     vocab, specials = _read_tokens(document, model)
-    unk = model.get("unk_token")
-    tokenizer = build_tokenizer(
-        vocab,
-        [rule for _, rule in rules],
-        pretokenizer=pretokenizer,
-        special_tokens=specials,
-        unk_token=unk if isinstance(unk, str) and unk in specials else None,
-        ignore_merges=typed("model.ignore_merges", model.get("ignore_merges", False), bool),
-        rule_place=lambda rank: f"model.merges[{rules[rank][0]}]",
-    )
-    return read_parts(document, tokenizer)
+    read = huggingface_bpe.read_model(model, cutting, vocab, specials)
+    return read_parts(document, Tokenizer(read, pretokenizer=cutting.pretokenizer))
 
 
 def _read_tokens(document: dict[str, Any], model: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
@@ -108,7 +97,7 @@ def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int]
 
 
 def dumps(tokenizer: Tokenizer) -> bytes:
-    """The tokenizer.json of a byte-level BPE or of a WordPiece tokenizer, byte for byte as Hugging Face saves it.
+    """The tokenizer.json of a BPE or WordPiece tokenizer, byte for byte as Hugging Face saves it.
 
     Raises `UsageError` where Hugging Face would not give the same ids.
     """
@@ -130,13 +119,12 @@ def _write_model(tokenizer: Tokenizer) -> dict[str, Any]:
     if isinstance(tokenizer.model, WordPieceModel):
         return huggingface_wordpiece.write_parts(tokenizer, tokenizer.model)
     model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
-    refuse_characters(tokenizer, "Hugging Face's ByteLevel")
-    refuse_options(tokenizer, "a file for Hugging Face")
-    refuse_marks(model, "Hugging Face's ByteLevel")
+    if isinstance(model, CodePointModel):
+        raise UsageError("a file for Hugging Face would have to list every code point; use --to native")
     return {
-        "pre_tokenizer": write_pretokenizer(tokenizer.pretokenizer.name),
-        "decoder": write_byte_level(use_regex=True),
-        "model": huggingface_bpe.write_model(model),
+        "pre_tokenizer": write_pretokenizer(tokenizer),
+        "decoder": write_decoder(tokenizer),
+        "model": huggingface_bpe.write_model(tokenizer, model),
     }
 
 

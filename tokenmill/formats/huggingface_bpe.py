@@ -1,26 +1,73 @@
-"""The model BPE of a Hugging Face tokenizer.json: vocabulary, merges, and what else it says of encoding."""
+"""The model BPE of a Hugging Face tokenizer.json: vocabulary, merges, and what else it says of encoding.
+
+Its strings are ours, but for spaces where the file does not show them as `Ġ`. `end_of_word_suffix` is the suffix attached to the
+last symbol of a word, `continuing_subword_prefix` our continuation prefix.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
-from tokenmill.errors import TokenizerFileError
+from tokenmill.alphabets import MARKER
+from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.building import Rule
-from tokenmill.formats.huggingface_fields import ANYTHING, Fields, typed
+from tokenmill.formats.huggingface_cutting import Cutting, shows_spaces
+from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, typed
 from tokenmill.formats.json_text import excerpt
-from tokenmill.models import BpeModel
+from tokenmill.models import BpeModel, alphabet_of
+from tokenmill.tokenizer import Tokenizer
+from tokenmill.word_marks import WordMarks
 
-_NO_AFFIX = (None, "")
 #: The fields of the model, and the values that are taken.
-FIELDS: Fields = {
-    **dict.fromkeys(("type", "vocab", "merges", "unk_token", "ignore_merges"), ANYTHING),
+_FIELDS: Fields = {
+    **dict.fromkeys(("type", "vocab", "merges", "unk_token", "ignore_merges", "fuse_unk", "byte_fallback"), ANYTHING),
+    **dict.fromkeys(("continuing_subword_prefix", "end_of_word_suffix"), ANYTHING),
     "dropout": (None, 0.0),
-    "continuing_subword_prefix": _NO_AFFIX,
-    "end_of_word_suffix": _NO_AFFIX,
-    # Both say what becomes of bytes without a token: a model of all 256 bytes has none.
-    "fuse_unk": ANYTHING,
-    "byte_fallback": ANYTHING,
 }
+_RULE = re.compile(r"merge_rules\[(\d+)\]")
+
+
+# --- import -----------------------------------------------------------------------------------------------------------------
+
+
+def read_model(model: dict[str, Any], cutting: Cutting, vocab: dict[str, int], specials: Sequence[str]) -> BpeModel:
+    """The model; `vocab` holds added tokens too. Raises `TokenizerFileError`, which names merges by their place in the file."""
+    check_fields("model", model, _FIELDS)
+    rules = read_rules(model)
+    names = ("ignore_merges", "fuse_unk", "byte_fallback")
+    flags = {name: typed(f"model.{name}", model.get(name, False), bool) for name in names}
+    of_bytes, fallback = cutting.symbols == "bytes", flags["byte_fallback"]
+    marks = _read_marks(model)
+    if of_bytes and marks.text:
+        raise TokenizerFileError(f"model: {excerpt(marks.text)} marks words; behind ByteLevel that is not known here")
+    shown = _show_spaces(cutting, vocab, specials, fallback=fallback)
+    unk = _read_unk(model, vocab, specials, of_bytes=of_bytes)
+    more = [] if unk is None or unk in specials else [unk]
+    try:
+        alphabet = alphabet_of(
+            "byte-bpe" if of_bytes else "char-bpe",
+            marks_spaces=cutting.pretokenizer.marks_spaces,
+            marks=marks,
+            byte_fallback=fallback and not of_bytes,
+        )
+        return BpeModel(
+            "byte-bpe" if of_bytes else "char-bpe",
+            alphabet,
+            {shown.get(token, token): token_id for token, token_id in vocab.items()},
+            tuple((shown.get(left, left), shown.get(right, right)) for _, (left, right) in rules),
+            (*specials, *more),
+            unk,
+            ignore_merges=flags["ignore_merges"],
+            # Where all 256 bytes are tokens, nothing is unknown.
+            fuse_unk=flags["fuse_unk"] and not of_bytes,
+        )
+    except UsageError as error:
+        raise TokenizerFileError(f"model: {error}") from None
+    except TokenizerFileError as error:
+        place = _RULE.sub(lambda match: f"model.merges[{rules[int(match[1])][0]}]", str(error), count=1)
+        raise TokenizerFileError(place) from None
 
 
 def read_rules(model: dict[str, Any]) -> list[tuple[int, Rule]]:
@@ -40,17 +87,67 @@ def _read_rule(place: int, merge: Any) -> Rule | None:
     raise TokenizerFileError(f"model.merges[{place}]: {excerpt(merge)} is no pair of tokens")
 
 
-def write_model(model: BpeModel) -> dict[str, Any]:
-    """Special tokens stand in the vocabulary too: there alone do they keep their ids."""
+def _read_marks(model: dict[str, Any]) -> WordMarks:
+    suffix, prefix = (
+        typed(f"model.{name}", model.get(name) or "", str) for name in ("end_of_word_suffix", "continuing_subword_prefix")
+    )
+    try:
+        return WordMarks(suffix, prefix, attached=bool(suffix))
+    except UsageError as error:
+        raise TokenizerFileError(f"model: {error}") from None
+
+
+def _read_unk(model: dict[str, Any], vocab: dict[str, int], specials: Sequence[str], *, of_bytes: bool) -> str | None:
+    """The unk token; one without an id, or of a model of bytes that is no special token, is never used."""
+    unk = model.get("unk_token")
+    known = isinstance(unk, str) and (unk in specials if of_bytes else unk in vocab)
+    return unk if known else None
+
+
+def _show_spaces(cutting: Cutting, vocab: dict[str, int], specials: Sequence[str], *, fallback: bool) -> dict[str, str]:
+    """How tokens with spaces look here, where a space is `Ġ`; without byte fallback, a `Ġ` of the text would become one too."""
+    if cutting.symbols != "plain" or not cutting.pretokenizer.marks_spaces:
+        return {}
+    if not fallback:
+        raise TokenizerFileError(
+            f"pre_tokenizer: spaces stay as they are behind {cutting.pretokenizer}; that is known here with byte_fallback alone"
+        )
+    for token in vocab.keys() - set(specials):
+        if MARKER in token:
+            raise TokenizerFileError(f"model.vocab: {excerpt(token)} holds {MARKER}, which stands for a space here")
+    return {token: token.replace(" ", MARKER) for token in vocab.keys() - set(specials) if " " in token}
+
+
+# --- export -----------------------------------------------------------------------------------------------------------------
+
+
+def write_model(tokenizer: Tokenizer, model: BpeModel) -> dict[str, Any]:
+    """The component; special tokens stand in the vocabulary too: there alone do they keep their ids.
+
+    Raises `UsageError` for a suffix that is a symbol of its own, which Hugging Face has not.
+    """
+    if model.marks.has_ending:
+        raise UsageError(
+            f"Hugging Face has no symbol behind the last of a word, as {model.marks.suffix!r} is, only a suffix; use --to native"
+        )
+    if model.takes_any_bytes and model.marks.text:
+        raise UsageError(f"Hugging Face's ByteLevel cannot say that {model.marks.text!r} marks words; use --to native")
+    ordered = sorted(model.vocab.items(), key=lambda entry: entry[1])
+    kept = not model.takes_any_bytes and tokenizer.pretokenizer.marks_spaces and not shows_spaces(tokenizer)
+    specials = frozenset(model.special_tokens)
+
+    def show(token: str) -> str:
+        return token.replace(MARKER, " ") if kept and token not in specials else token
+
     return {
         "type": "BPE",
         "dropout": None,
         "unk_token": model.unk_token,
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
-        "fuse_unk": False,
-        "byte_fallback": False,
+        "continuing_subword_prefix": model.marks.prefix or None,
+        "end_of_word_suffix": model.marks.suffix or None,
+        "fuse_unk": model.fuse_unk,
+        "byte_fallback": model.alphabet.byte_fallback,
         "ignore_merges": model.ignore_merges,
-        "vocab": dict(sorted(model.vocab.items(), key=lambda entry: entry[1])),
-        "merges": [list(rule) for rule in model.merge_rules],
+        "vocab": {show(token): token_id for token, token_id in ordered},
+        "merges": [[show(left), show(right)] for left, right in model.merge_rules],
     }

@@ -1,15 +1,24 @@
-"""The pre-tokenizers of a Hugging Face tokenizer.json, and which of ours cut the same words."""
+"""The pre-tokenizers and decoders of a Hugging Face tokenizer.json, and which pre-tokenizer of ours cuts the same words.
+
+Words are cut by steps: digits by a Split, then words by Split, ByteLevel, Whitespace, BertPreTokenizer or not at all. What their
+characters become is the last step: ByteLevel makes bytes visible; Metaspace shows spaces as `Ġ`, as our models of characters do.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
+from tokenmill.alphabets import MARKER
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, refuse_others, steps, typed
 from tokenmill.formats.json_text import excerpt
+from tokenmill.models import BpeModel
+from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.reference_words import PATTERNS
+from tokenmill.tokenizer import Tokenizer
 
-#: The fields of ByteLevel and Split, and the values that are taken.
+#: The fields of each component, and the values that are taken.
 BYTE_LEVEL: Fields = {
     "type": ANYTHING,
     "add_prefix_space": (False,),
@@ -22,26 +31,91 @@ _SPLIT: Fields = {
     "behavior": ("Isolated", "Removed"),
     "invert": (True, False),
 }
+_METASPACE: Fields = {"type": ANYTHING, "replacement": (MARKER,), "prepend_scheme": ("never",), "split": (False,)}
+_BARE: Fields = {"type": ANYTHING}
+_COMPONENTS = {
+    "Split": _SPLIT,
+    "ByteLevel": BYTE_LEVEL,
+    "Metaspace": _METASPACE,
+    "Whitespace": _BARE,
+    "BertPreTokenizer": _BARE,
+}
+#: Pre-tokenizers that go by a name there.
+_BY_NAME = {"Whitespace": "whitespace-punct", "BertPreTokenizer": "bert"}
+#: Decoders that are taken where tokens are characters: what they do changes no id, and decoding is done as the model says.
+_DECODERS = {"Fuse", "Metaspace", "WordPiece", "BPEDecoder", "ByteFallback", "Replace", "Strip", "Sequence"}
 
 #: Our pre-tokenizers as patterns of Hugging Face's engine, in which `$` is the end of a line and `\z` that of the text.
 _SPLITS = {name: pattern.replace(r"\s+$", r"\s+\z") for name, pattern in PATTERNS.items()}
 _NAMES = {pattern: name for name, pattern in _SPLITS.items()}
+#: Decimal digits one by one, and in groups of three counted from the right. (`Digits` would take numbers such as `²` as well.)
+_DIGITS = {1: r"\p{Nd}", 3: r"\p{Nd}{1,3}(?=(?:\p{Nd}{3})*(?:\P{Nd}|\z))"}
+_DIGIT_GROUPS = {pattern: group for group, pattern in _DIGITS.items()}
 
 
-def read_pretokenizer(document: dict[str, Any]) -> str:
-    """The name of the pre-tokenizer of ours that cuts the same words."""
+class Cutting(NamedTuple):
+    """A pre-tokenizer of ours, and what the words are made of: `bytes`, `marked` characters (a space is `Ġ`), or `plain` ones."""
+
+    pretokenizer: PreTokenizer
+    symbols: str
+
+
+# --- import -----------------------------------------------------------------------------------------------------------------
+
+
+def read_cutting(document: dict[str, Any]) -> Cutting:
+    """What the steps of the file do. Raises `TokenizerFileError` for steps, or a sequence of them, that is not known here."""
     parts = steps("pre_tokenizer", document.get("pre_tokenizer"), "pretokenizers")
     for place, step in parts:
-        refuse_others(place, step, {"Split", "ByteLevel"})
-        check_fields(place, step, _SPLIT if step["type"] == "Split" else BYTE_LEVEL)
-    kinds = [step["type"] for _, step in parts]
-    if kinds not in (["ByteLevel"], ["Split", "ByteLevel"]):
-        raise TokenizerFileError(f"pre_tokenizer: {', '.join(kinds) or 'none'}; ByteLevel alone or after one Split is known here")
+        refuse_others(place, step, _COMPONENTS)
+        check_fields(place, step, _COMPONENTS[step["type"]])
+        for field in _METASPACE.keys() - step.keys() if step["type"] == "Metaspace" else ():
+            raise TokenizerFileError(f"{place}.{field}: it is missing, and what stands for it is not known here")
+    left, digits = list(parts), None
+    if left and (group := _read_digits(*left[0])):
+        digits, left = group, left[1:]
+    kinds = [step["type"] for _, step in left]
+    if kinds[-1:] == ["ByteLevel"] and kinds[:-1] in ([], ["Split"]):
+        name, symbols = _read_byte_level(left), "bytes"
+    elif kinds in ([], ["Metaspace"]):
+        name, symbols = "none", "marked" if kinds else "plain"
+    elif kinds in (["Split"], ["Split", "Metaspace"]):
+        name, symbols = _read_split(*left[0]), "marked" if kinds[1:] else "plain"
+    elif len(kinds) == 1 and kinds[0] in _BY_NAME:
+        name, symbols = _BY_NAME[kinds[0]], "plain"
+    else:
+        raise TokenizerFileError(
+            f"pre_tokenizer: {', '.join(step['type'] for _, step in parts)} one after another are not known here"
+        )
+    return Cutting(PreTokenizer(name, digits), symbols)
+
+
+def check_decoder(document: dict[str, Any], cutting: Cutting) -> None:
+    """Bytes must be made visible and be read back; what is done to tokens of characters changes no id."""
+    decoder = document.get("decoder")
+    if cutting.symbols == "bytes" and decoder is None:
+        raise TokenizerFileError("decoder: there is none; ByteLevel belongs there")
+    if decoder is not None:
+        refuse_others("decoder", decoder, {"ByteLevel"} if cutting.symbols == "bytes" else _DECODERS)
+
+
+def _read_digits(place: str, step: dict[str, Any]) -> int | None:
+    """The size of the groups that a Split cuts digits into, None where it does something else."""
+    pattern = step.get("pattern") if step["type"] == "Split" else None
+    found = pattern.get("Regex") if isinstance(pattern, dict) else None
+    group = _DIGIT_GROUPS.get(found) if isinstance(found, str) else None
+    if group is not None and (step.get("behavior"), step.get("invert")) != ("Isolated", False):
+        raise TokenizerFileError(f"{place}: behavior {step.get('behavior')!r} would drop or join digits; Isolated is known here")
+    return group
+
+
+def _read_byte_level(parts: list[tuple[str, dict[str, Any]]]) -> str:
+    """The name of the pre-tokenizer that ByteLevel is, alone or behind a Split."""
     place, byte_level = parts[-1]
     if "add_prefix_space" not in byte_level:
         raise TokenizerFileError(f"{place}.add_prefix_space: it is missing; false belongs there")
     cuts = byte_level.get("use_regex", True)
-    if kinds == ["ByteLevel"]:
+    if len(parts) == 1:
         return "gpt2" if cuts else "none"
     if cuts:
         raise TokenizerFileError(f"{place}.use_regex: true after a Split cuts twice; that is not known here")
@@ -58,16 +132,73 @@ def _read_split(place: str, split: dict[str, Any]) -> str:
     return _NAMES[pattern]
 
 
-def write_pretokenizer(name: str) -> dict[str, Any]:
-    """The component that cuts as our pre-tokenizer does, with bytes made visible."""
-    if name in ("gpt2", "none"):
-        return write_byte_level(use_regex=name == "gpt2")
-    if name not in _SPLITS:
-        raise UsageError(f"Hugging Face has no pre-tokenizer that cuts just as {name} does; use --to native")
-    split = {"type": "Split", "pattern": {"Regex": _SPLITS[name]}, "behavior": "Isolated", "invert": False}
-    return {"type": "Sequence", "pretokenizers": [split, write_byte_level(use_regex=False)]}
+# --- export -----------------------------------------------------------------------------------------------------------------
+
+
+def write_pretokenizer(tokenizer: Tokenizer) -> dict[str, Any] | None:
+    """The component that cuts as our pre-tokenizer does, and shows bytes or spaces as the model does.
+
+    Raises `UsageError` where there is none, with the reason.
+    """
+    cutter = tokenizer.pretokenizer
+    digits = [] if cutter.split_digits is None else [_split(_DIGITS[cutter.split_digits])]
+    parts = digits + _write_words(cutter, of_bytes=tokenizer.model.takes_any_bytes) + _write_symbols(tokenizer)
+    if len(parts) > 1:
+        return {"type": "Sequence", "pretokenizers": parts}
+    return parts[0] if parts else None
+
+
+def shows_spaces(tokenizer: Tokenizer) -> bool:
+    """Whether a space is `Ġ` in the file: with byte fallback it stays a space, so that a `Ġ` of the text is another character."""
+    return tokenizer.pretokenizer.marks_spaces and not (
+        isinstance(tokenizer.model, BpeModel) and tokenizer.model.alphabet.byte_fallback
+    )
+
+
+def write_decoder(tokenizer: Tokenizer) -> dict[str, Any]:
+    """The component that gives the same text for ids, special tokens apart."""
+    model = tokenizer.model
+    if model.takes_any_bytes:
+        return write_byte_level(use_regex=True)
+    if isinstance(model, BpeModel) and model.alphabet.byte_fallback:
+        return {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
+    last = _metaspace() if shows_spaces(tokenizer) else {"type": "Fuse"}
+    if not isinstance(model, BpeModel) or not model.marks.text:
+        return last
+    prefix, suffix = model.marks.prefix, model.marks.suffix
+    if tokenizer.pretokenizer.drops_spaces:
+        return {"type": "WordPiece", "prefix": prefix, "cleanup": False} if prefix else {"type": "BPEDecoder", "suffix": suffix}
+    pattern = rf"\A{re.escape(prefix)}(?!\z)" if prefix else rf"(?<!\A){re.escape(suffix)}\z"
+    return {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"Regex": pattern}, "content": ""}, last]}
 
 
 def write_byte_level(*, use_regex: bool) -> dict[str, Any]:
     """The component ByteLevel, as pre-tokenizer and as decoder."""
     return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
+
+
+def _write_words(cutter: PreTokenizer, *, of_bytes: bool) -> list[dict[str, Any]]:
+    """The steps that cut words; ByteLevel does what gpt2 does itself."""
+    if cutter.name in _BY_NAME.values() and not of_bytes:
+        return [{"type": next(kind for kind, name in _BY_NAME.items() if name == cutter.name)}]
+    if cutter.name == "none" or (cutter.name == "gpt2" and of_bytes):
+        return []
+    if cutter.name == "regex":
+        raise UsageError("Hugging Face's engine of patterns differs from the regex package; use --to native")
+    if cutter.name not in _SPLITS:
+        raise UsageError(f"Hugging Face has no pre-tokenizer that cuts just as {cutter.name} does; use --to native")
+    return [_split(_SPLITS[cutter.name])]
+
+
+def _write_symbols(tokenizer: Tokenizer) -> list[dict[str, Any]]:
+    if tokenizer.model.takes_any_bytes:
+        return [write_byte_level(use_regex=tokenizer.pretokenizer.name == "gpt2")]
+    return [_metaspace()] if shows_spaces(tokenizer) else []
+
+
+def _split(pattern: str) -> dict[str, Any]:
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+def _metaspace() -> dict[str, Any]:
+    return {"type": "Metaspace", "replacement": MARKER, "prepend_scheme": "never", "split": False}

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.alphabets import bytes_of_tokens
+from tokenmill.code_points import CodePointModel
 from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.models import BpeModel
 from tokenmill.tokenizer import Tokenizer
@@ -34,6 +35,8 @@ def find_unreachable(tokenizer: Tokenizer) -> list[Unreachable]:
     middle of words cannot be tried alone: they are not looked at.
     """
     model = tokenizer.model
+    if isinstance(model, CodePointModel):
+        return []  # a million base symbols and nothing else
     ids = sorted(model.vocab[token] for token in model.vocab.keys() - set(model.special_tokens) if _stands_alone(model, token))
     found = _find_broken(tokenizer, ids)
     if isinstance(model, WordPieceModel):
