@@ -7,7 +7,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
 
 from tokenmill import reference_words
 from tokenmill.data import load_class_table
@@ -115,10 +117,10 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
         raise UsageError("explain shows no marks on words, no byte fallback and no joined unknown characters; use tokenize")
     check_text(text)
     check_length(len(text), "the text has", "give a part of it")
-    original, text = text, tokenizer.normalizer.normalize(text)
+    original, parts = text, [_Part(tokenizer.normalizer.normalize(part), token) for part, token in _cut_added(tokenizer, text)]
+    text = "".join(part.text + part.token for part in parts)
     check_length(len(text), "the text, normalized, has", "give a part of it")
-    ranks = {rule: rank for rank, rule in enumerate(tokenizer.merge_rules)}
-    words = tuple(_explain_word(tokenizer, ranks, text, word, start) for word, start in place_words(tokenizer.pretokenizer, text))
+    words = tuple(_explain_parts(tokenizer, parts, text))
     ids = tuple(token_id for word in words for token_id in word.ids)
     known = [token_id for token_id in ids if token_id is not None]
     decoded = tokenizer.decode(known) if len(known) == len(ids) else None
@@ -136,6 +138,49 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
         doubtful=tuple(_find_doubtful(tokenizer.pretokenizer, text)),
         decoded=decoded,
         same=decoded == original,
+    )
+
+
+class _Part(NamedTuple):
+    """What the model takes, normalized, and the added token behind it, "" behind the last one."""
+
+    text: str
+    token: str
+
+
+def _cut_added(tokenizer: Tokenizer, text: str) -> list[tuple[str, str]]:
+    """A text as what lies between added tokens, and these: `a<think>b` gives `a` `<think>`, `b` and nothing."""
+    split = tokenizer.split_texts(pa.array([text], pa.large_string()))
+    if split is None:
+        return [(text, "")]
+    tokens = [tokenizer.model.token_of_id[token_id] for token_id in split.hits[:, 1].tolist()]
+    return list(zip((part.decode() for part in split.parts.to_pylist()), [*tokens, ""], strict=True))
+
+
+def _explain_parts(tokenizer: Tokenizer, parts: list[_Part], text: str) -> Iterator[WordExplanation]:
+    """The words of all parts, and the added tokens between them, with their places in the whole text."""
+    ranks = {rule: rank for rank, rule in enumerate(tokenizer.merge_rules)}
+    start = 0
+    for part in parts:
+        for word, place in place_words(tokenizer.pretokenizer, part.text):
+            yield _explain_word(tokenizer, ranks, text, word, start + place)
+        start += len(part.text)
+        if part.token:
+            yield _explain_added(tokenizer, text, part.token, start)
+        start += len(part.token)
+
+
+def _explain_added(tokenizer: Tokenizer, text: str, token: str, start: int) -> WordExplanation:
+    first_byte, size = len(text[:start].encode()), len(token.encode())
+    return WordExplanation(
+        word=token,
+        characters=(start, start + len(token)),
+        bytes=(first_byte, first_byte + size),
+        symbols=(token,),
+        merges=(),
+        tokens=(token,),
+        ids=(tokenizer.model.vocab[token],),
+        spells=(token,),
     )
 
 
@@ -241,8 +286,8 @@ def apply_merges(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> Iterator[
 
 
 def is_known(tokenizer: Tokenizer, symbol: str) -> bool:
-    """Whether text can make a token of this spelling: special tokens never come out of text."""
-    return symbol in tokenizer.model.vocab and symbol not in tokenizer.special_tokens
+    """Whether the model can make a token of this spelling: special and added tokens never come out of it."""
+    return symbol in tokenizer.model.vocab and symbol not in tokenizer.model.reserved_tokens
 
 
 def _look_up(tokenizer: Tokenizer, symbol: str) -> tuple[str, int | None]:
@@ -263,6 +308,8 @@ def _find_unknown(tokenizer: Tokenizer, text: str, words: Iterable[WordExplanati
         if isinstance(tokenizer.model, WordPieceModel):
             lost = [match.at + word.characters[0] for match in word.matches if match.token is None]
             yield from (_name_unknown(tokenizer, text[at], at) for at in lost)
+            continue
+        if word.word in tokenizer.added_tokens:
             continue
         for at, symbol in enumerate(word.symbols, start=word.characters[0]):
             if not is_known(tokenizer, symbol):
