@@ -129,8 +129,8 @@ def test_usage_errors(trained: Path, tmp_path: Path) -> None:
     check_error(call("count", corpus, "--output", output, "--pretokenizer", "gpt2", "--pattern", "a"), 2, "takes no pattern")
     check_error(call("count", corpus, "--output", output, "--split-digits", "2"), 2, "'2' is not one of '1', '3'")
     check_error(call("count", corpus, "--output", output, "--text-column", "body"), 2, "'body'", "id", "text")
-    check_error(call("train", corpus, "--output", output), 2, "give either a vocabulary size or a number of merges")
-    check_error(call("train", corpus, "--output", output, "--merges", "1", "--vocab-size", "9"), 2, "give either")
+    check_error(call("train", corpus, "--output", output), 2, "give one of --vocab-size and --merges (vocab_size, merges)")
+    check_error(call("train", corpus, "--output", output, "--merges", "1", "--vocab-size", "9"), 2, "give one of")
     check_error(call("train", corpus, "--output", output, "--merges", "1", "--special", "a", "--special", "a"), 2, "must differ")
     check_error(
         call("encode", corpus, "--tokenizer", trained / "tokenizer.json", "--output", trained / "tokens"), 2, "--overwrite"

@@ -6,6 +6,7 @@ import json
 import pickle
 import random
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,13 @@ def test_every_row_is_in_one_batch(rows: int, size: int, lanes: int, drop: bool)
     seen = [place for start, stop in spans for place in range(start, stop)]
     assert len(seen) == len(set(seen)) == (rows // size * size if drop else rows)
     assert all(stop - start == size for start, stop in spans[: -1 if not drop else None])
+
+
+@pytest.mark.parametrize(("framework", "read"), [("torch", TokenDataset.to_torch), ("jax", lambda data: next(data.to_jax()))])
+def test_a_framework_that_is_not_installed(root: Path, framework: str, read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, framework, None)
+    with pytest.raises(UsageError, match=rf"{framework} is not installed; pip install 'tokenmill\[{framework}\]'"):
+        read(open_blocks(root))
 
 
 def test_lanes_by_hand() -> None:
