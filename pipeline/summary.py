@@ -89,6 +89,7 @@ def describe_writing(manifest: Mapping[str, Any], output: str) -> str:
     return (
         f"encoded  {totals['encoded']:,} documents into {totals['tokens']:,} tokens{ratio}\n"
         f"{describe_lost_words(totals)}"
+        f"{describe_shape(totals)}"
         f"{describe_packing(manifest)}"
         f"wrote    {count_things(shards, 'shard')}, {size:,} bytes, in {output}\n"
         f"         an Embedding layer for these ids has {rows:,} rows\n"
@@ -101,6 +102,20 @@ def describe_lost_words(totals: Mapping[str, Any]) -> str:
     if not unknown + long:
         return ""
     return f"lost     {count_things(unknown + long, 'word')} became the unk token: {unknown:,} unknown, {long:,} too long\n"
+
+
+def describe_shape(totals: Mapping[str, Any]) -> str:
+    """The lines on what was cut off, and on special tokens inside texts, where there is any."""
+    lines = []
+    if cut := totals.get("cut_documents", 0):
+        lines.append(
+            f"cut      {count_things(cut, 'document')} longer than a row: {totals.get('cut_tokens', 0):,} tokens dropped"
+        )
+    if totals.get("rows", totals["encoded"]) != totals["encoded"]:
+        lines.append(f"rows     {totals['rows']:,}, several of a document that overflows")
+    if hits := totals.get("special_tokens_found", 0):
+        lines.append(f"found    {count_things(hits, 'special token')} inside texts")
+    return "".join(line + "\n" for line in lines)
 
 
 def describe_packing(manifest: Mapping[str, Any]) -> str:

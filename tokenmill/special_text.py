@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tokenmill.arrow import text_buffers, wrap_binary, wrap_lists
 from tokenmill.errors import UsageError
+from tokenmill.tracing import Trace
 
 #: `True` for all special tokens, or those that are meant.
 Allowed = bool | Collection[str]
@@ -23,12 +24,13 @@ class SplitTexts(NamedTuple):
     """A batch without the special tokens in it.
 
     `parts`: large_binary[p], what lies before, between and behind them; `part_ends`: int64[d], the parts of each text; `hits`:
-    int64[h, 2], behind which part a special token stands, and its id.
+    int64[h, 2], behind which part a special token stands, and its id; `tokens`: what it is in the text.
     """
 
     parts: pa.LargeBinaryArray
     part_ends: np.ndarray
     hits: np.ndarray
+    tokens: list[bytes]
 
 
 class SpecialFinder:
@@ -74,10 +76,12 @@ class SpecialFinder:
         sizes: list[int] = []
         pieces: list[bytes] = []
         hits: list[tuple[int, int]] = []
+        tokens: list[bytes] = []
         start = 0
         for document, end in enumerate(ends.tolist()):
             for first, last in found.get(document, ()):
-                hits.append((len(sizes), self._ids[data[first:last]]))
+                tokens.append(data[first:last])
+                hits.append((len(sizes), self._ids[tokens[-1]]))
                 pieces.append(data[start:first])
                 sizes.append(first - start)
                 start = last
@@ -87,7 +91,7 @@ class SpecialFinder:
             start = end
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
         parts = wrap_binary(np.frombuffer(b"".join(pieces), np.uint8), offsets)
-        return SplitTexts(parts, np.array(part_ends, np.int64), np.array(hits, np.int64).reshape(-1, 2))
+        return SplitTexts(parts, np.array(part_ends, np.int64), np.array(hits, np.int64).reshape(-1, 2), tokens)
 
 
 def join_parts(encoded: pa.LargeListArray, unknown: np.ndarray, split: SplitTexts) -> tuple[pa.LargeListArray, np.ndarray]:
@@ -100,6 +104,44 @@ def join_parts(encoded: pa.LargeListArray, unknown: np.ndarray, split: SplitText
     lost = np.concatenate([np.zeros(1, np.int64), np.cumsum(unknown)])
     edges = np.concatenate([np.zeros(1, np.int64), split.part_ends])
     return wrap_lists(joined, text_offsets), lost[edges[1:]] > lost[edges[:-1]]
+
+
+def join_traces(trace: Trace, encoded: pa.LargeListArray, split: SplitTexts, unit: str) -> Trace:
+    """Places of the tokens of the texts out of those of their parts; `encoded` are the ids of the parts.
+
+    A special token is a word of its own. `a<|end|>b` in characters: `[0, 1)`, `[1, 8)`, `[8, 9)`, and words 0, 1, 2.
+    """
+    offsets, behind = encoded.offsets.to_numpy(), split.hits[:, 0]
+    sizes = np.array([measure(part, unit) for part in split.parts.to_pylist()], np.int64)
+    widths = np.array([measure(token, unit) for token in split.tokens], np.int64)
+    words = np.zeros(sizes.size, np.int64)
+    has_tokens = offsets[1:] > offsets[:-1]
+    words[has_tokens] = trace.words[offsets[1:][has_tokens] - 1] + 1
+    part_starts, first_words = (
+        _begin_parts(lengths, more, split) for lengths, more in ((sizes, widths), (words, np.ones_like(widths)))
+    )
+    counts, places = np.diff(offsets), offsets[behind + 1]
+    begins = (part_starts + sizes)[behind]
+    spans = trace.spans + np.repeat(part_starts, counts)[:, None]
+    numbers = trace.words + np.repeat(first_words, counts)
+    return Trace(
+        np.insert(spans, places, np.stack([begins, begins + widths], axis=1), axis=0),
+        np.insert(numbers, places, (first_words + words)[behind]),
+    )
+
+
+def measure(text: bytes, unit: str) -> int:
+    """Bytes of a text, or characters."""
+    return len(text) if unit == "bytes" else len(text.decode("utf-8", "replace"))
+
+
+def _begin_parts(sizes: np.ndarray, widths: np.ndarray, split: SplitTexts) -> np.ndarray:
+    """int64[p]: where each part begins in its text, when parts and the special tokens behind them are so long."""
+    steps = sizes.copy()
+    steps[split.hits[:, 0]] += widths
+    starts = np.cumsum(steps) - steps
+    firsts = np.concatenate([np.zeros(1, np.int64), split.part_ends[:-1]])
+    return starts - np.repeat(starts[firsts], np.diff(split.part_ends, prepend=0))
 
 
 def _find_all(data: bytes, beginning: bytes) -> Iterator[int]:

@@ -28,7 +28,7 @@ from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.processing import Encoding, Processed, process_text, process_texts
-from tokenmill.special_text import Allowed, SpecialFinder, join_parts
+from tokenmill.special_text import Allowed, SpecialFinder, SplitTexts, join_parts, join_traces
 from tokenmill.templates import FIRST, SECOND, Template, check_template
 from tokenmill.tokenizer_files import read_file, read_folder
 from tokenmill.tracing import Trace
@@ -208,8 +208,7 @@ class Tokenizer:
         """As `encode_known`; also says for how many words an unk token stands, and how many special tokens were found."""
         if texts.type not in (pa.large_string(), pa.large_binary()):
             texts = large_strings(texts)
-        finder = SpecialFinder.of(allow_special, self.special_tokens, self.model.vocab) if allow_special else None
-        split = None if finder is None else finder.split(texts)
+        split = self._split_at_specials(texts, allow_special)
         if split is not None:
             parts = self.encode_counted(split.parts)
             ids, unknown = join_parts(parts.ids, parts.unknown, split)
@@ -232,17 +231,29 @@ class Tokenizer:
         """One text, or a pair, as a model takes it: with the template's special tokens, masks, types and places in the text.
 
         `options`: `add_special_tokens` (True), `truncation` (a `Truncation`), `overflow` (False; True keeps what is cut off),
-        `padding` (a `Padding`), `unit` of the offsets (`characters` or `bytes`). `tokenizer.process("Hi", "you").type_ids` is
-        `[0, 1]` without a template.
+        `padding` (a `Padding`), `unit` of the offsets (`characters` or `bytes`), `allow_special` as in `encode`.
+        `tokenizer.process("Hi", "you").type_ids` is `[0, 1]` without a template.
         """
         return process_text(self, text, pair, **options)
 
-    def trace_batch(self, texts: pa.Array, unit: str = "characters") -> tuple[Encoded, Trace]:
+    def trace_batch(self, texts: pa.Array, unit: str = "characters", *, allow_special: Allowed = False) -> tuple[Encoded, Trace]:
         """As `encode_counted`, and which part of its text each token comes from."""
+        if texts.type != pa.large_binary():
+            texts = large_strings(texts)
+        split = self._split_at_specials(texts, allow_special)
+        if split is not None:
+            parts, trace = self.trace_batch(split.parts, unit)
+            ids, unknown = join_parts(parts.ids, parts.unknown, split)
+            return parts._replace(ids=ids, unknown=unknown, specials=len(split.hits)), join_traces(trace, parts.ids, split, unit)
         with self._lock:
             if self._encoder is None:
                 self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
-            return self._encoder.trace(large_strings(texts), unit)
+            return self._encoder.trace(texts, unit)
+
+    def _split_at_specials(self, texts: pa.Array, allow_special: Allowed) -> SplitTexts | None:
+        """The batch cut at the special tokens that are to be found in it, None where there is none."""
+        finder = SpecialFinder.of(allow_special, self.special_tokens, self.model.vocab) if allow_special else None
+        return None if finder is None else finder.split(texts)
 
     def _encode_checked(self, texts: pa.Array, allow_special: Allowed) -> pa.LargeListArray:
         encoded, unknown, *_ = self.encode_counted(texts, allow_special=allow_special)
@@ -253,8 +264,7 @@ class Tokenizer:
 
     def describe_lost(self, texts: pa.Array, place: str, allow_special: Allowed) -> str:
         """`describe_unknown` for the one text of an array, in which special tokens may stand."""
-        finder = SpecialFinder.of(allow_special, self.special_tokens, self.model.vocab) if allow_special else None
-        split = None if finder is None else finder.split(texts)
+        split = self._split_at_specials(texts, allow_special)
         if split is None:
             return self.describe_unknown(texts[0].as_py(), place)
         part = int(np.flatnonzero(self.encode_counted(split.parts).unknown)[0])
