@@ -107,10 +107,8 @@ def describe_lost_words(totals: Mapping[str, Any]) -> str:
 def describe_shape(totals: Mapping[str, Any]) -> str:
     """The lines on what was cut off, and on special tokens inside texts, where there is any."""
     lines = []
-    if cut := totals.get("cut_documents", 0):
-        lines.append(
-            f"cut      {count_things(cut, 'document')} longer than a row: {totals.get('cut_tokens', 0):,} tokens dropped"
-        )
+    if cut := totals.get("cut_tokens", 0):
+        lines.append(f"cut      {count_things(cut, 'token')} off {count_things(totals['cut_documents'], 'document')}")
     if totals.get("rows", totals["encoded"]) != totals["encoded"]:
         lines.append(f"rows     {totals['rows']:,}, several of a document that overflows")
     if hits := totals.get("special_tokens_found", 0):
