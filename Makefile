@@ -1,6 +1,7 @@
 # make run    set everything up and do the main job on Python's own sources: a tokenizer and a tokenized dataset in out/quickstart
 # make test   set everything up and run lint and all tests
 # make lint   ruff and mypy        make bench   speed against peers        make golden   rewrite the golden files of the tests
+# make fuzz   a hundred thousand hostile inputs
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,8 +10,10 @@ READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.test-ready
 # Two versions of tokenizers cannot live in one environment: the benchmarks have a second one.
 NEXT := $(VENV)/next
+# mosaicml-streaming wants NumPy before 2.2.
+LOADERS := $(VENV)/loaders
 
-.PHONY: run test lint bench golden clean
+.PHONY: run test lint bench golden fuzz clean
 
 run: $(READY)
 	$(BIN)/tokenmill build configs/quickstart.yaml --overwrite
@@ -31,7 +34,7 @@ golden: $(TEST_READY)
 	TOKENMILL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q -k golden
 
 # BENCH="encode train" runs some parts, BENCH=--quick tries all of them at small sizes.
-bench: $(VENV)/.bench-ready $(NEXT)/.ready
+bench: $(VENV)/.bench-ready $(NEXT)/.ready $(LOADERS)/.ready
 	$(BIN)/python -m benchmarks $(BENCH)
 
 # The tests that run once more as plain Python, without compiled kernels.
@@ -60,6 +63,15 @@ $(NEXT)/.ready: Makefile
 	test -x $(NEXT)/bin/python || $(PYTHON) -m venv $(NEXT)
 	$(NEXT)/bin/python -m pip install --quiet --disable-pip-version-check "tokenizers==1.0.0rc3" "pyarrow>=25,<26" "numpy>=2.2,<2.5"
 	touch $@
+
+$(LOADERS)/.ready: Makefile
+	test -x $(LOADERS)/bin/python || $(PYTHON) -m venv $(LOADERS)
+	$(LOADERS)/bin/python -m pip install --quiet --disable-pip-version-check "mosaicml-streaming==0.13.0"
+	touch $@
+
+# A hundred thousand damaged and random inputs; about ten minutes.
+fuzz: $(TEST_READY)
+	$(BIN)/python -m tests.fuzzing 100000
 
 clean:
 	rm -rf $(VENV) out build *.egg-info

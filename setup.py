@@ -42,6 +42,8 @@ EXTRAS = {
         "fastokens==0.3.5",
         "gigatoken==0.10.0",
         "orjson>=3.11,<4",
+        # Exact, as below: a loader to compare with.
+        "torch==2.13.0",
         "psutil>=7,<8",
         "rustbpe==0.1.0",
         "sentencepiece==0.2.3",

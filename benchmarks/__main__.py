@@ -4,8 +4,8 @@
     python -m benchmarks encode train    some parts, then the report
     python -m benchmarks --quick         small sizes and one round: to see that everything runs
 
-Parts: corpora, encode, models, train, pipelines, growth, start, report. Results stand in out/bench/results, a JSON file a
-table; the report is written from them, so a part can be run again alone.
+Parts: corpora, encode, models, train, pipelines, growth, loaders, start, report. Results stand in out/bench/results, a JSON file
+a table; the report is written from them, so a part can be run again alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import corpus_files, encode, growth, models, pipelines, report, start, train
+from benchmarks import corpus_files, encode, growth, loaders, models, pipelines, report, start, train
 from benchmarks.errors import BenchmarkError
 from benchmarks.settings import Settings
 
@@ -28,6 +28,7 @@ PARTS: dict[str, Callable[[Settings], None]] = {
     "train": train.run,
     "pipelines": pipelines.run,
     "growth": growth.run,
+    "loaders": loaders.run,
     "start": start.run,
     "report": report.run,
 }
@@ -44,6 +45,7 @@ def main() -> None:
         our_python=arguments.our_python,
         peers_python=arguments.peers_python,
         next_python=arguments.next_python,
+        loaders_python=arguments.loaders_python,
     )
     for name in [part for part in PARTS if part in arguments.parts or part == "report"]:
         print(f"{name}:", flush=True)
@@ -63,6 +65,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--our-python", type=Path, default=defaults.our_python)
     parser.add_argument("--peers-python", type=Path, default=defaults.peers_python)
     parser.add_argument("--next-python", type=Path, default=defaults.next_python, help="has tokenizers 1.0")
+    parser.add_argument("--loaders-python", type=Path, default=defaults.loaders_python, help="has mosaicml-streaming")
     arguments = parser.parse_args()
     unknown = set(arguments.parts) - PARTS.keys()
     if unknown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks import report_runs
+from benchmarks import report_loaders, report_runs
 from benchmarks.corpora import CORPORA
 from benchmarks.corpus_files import describe_corpus
 from benchmarks.peers import PEERS
@@ -65,7 +65,7 @@ def write_page(settings: Settings) -> str:
         sections += [summarize_encoding(encoding), _ENCODING, *(encoding_table(result) for result in encoding.values())]
     if training:
         sections += [_TRAINING, *(training_table(training, corpus) for corpus in CORPORA)]
-    sections += report_runs.sections(settings)
+    sections += report_runs.sections(settings) + report_loaders.sections(settings)
     return "\n".join(section.strip("\n") + "\n" for section in sections if section)
 
 

@@ -15,8 +15,9 @@ class Settings:
     """`folder` takes corpora, vocabularies and results; `prefix` is put before every command that is measured (chrt ...).
 
     `our_python` and `peers_python` are the same unless told otherwise. `next_python` is the interpreter of the environment with
-    tokenizers 1.0, which cannot live beside 0.23. `quick` takes small sizes and one round: to try the benchmarks, not to
-    measure. `megabytes` is the size of each corpus, None for their own sizes.
+    tokenizers 1.0, which cannot live beside 0.23; `loaders_python` that of the one with mosaicml-streaming, which wants an older
+    NumPy. `quick` takes small sizes and one round: to try the benchmarks, not to measure. `megabytes` is the size of each corpus,
+    None for their own sizes.
     """
 
     folder: Path = ROOT / "out" / "bench"
@@ -26,6 +27,7 @@ class Settings:
     our_python: Path = Path(sys.executable)
     peers_python: Path = Path(sys.executable)
     next_python: Path = ROOT / ".venv" / "next" / "bin" / "python"
+    loaders_python: Path = ROOT / ".venv" / "loaders" / "bin" / "python"
 
     @property
     def rounds(self) -> int:

@@ -278,8 +278,11 @@ def build(beam_args: tuple[str, ...], config: str, overwrite: bool, retrain: boo
         return
     from pipeline import build as builder
 
-    work = builder.describe_build if dry_run else builder.build_dataset
-    say(work(loaded, report, beam_args, overwrite=overwrite, retrain=retrain), options)
+    if dry_run:  # what it says is the result, however quiet the run is
+        with until_pipe_closes():
+            print(builder.describe_build(loaded, report, beam_args, overwrite=overwrite, retrain=retrain))
+        return
+    say(builder.build_dataset(loaded, report, beam_args, overwrite=overwrite, retrain=retrain), options)
 
 
 for command in (tokenize, decode, explain, verify, pin, plan):

@@ -8,10 +8,11 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks import encode, models, report, report_runs, train
+from benchmarks import encode, load_once, models, report, report_loaders, report_runs, train
 from benchmarks.corpora import Document, count_scripts, is_latin, order_documents
 from benchmarks.corpus_files import documents_table, vary_texts, write_repeated
 from benchmarks.debian import unpack_packages
@@ -169,6 +170,34 @@ def test_corpora_need_apt(settings: Settings, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PATH", str(settings.folder))
     with pytest.raises(BenchmarkError, match="needs apt-get and dpkg-deb"):
         unpack_packages(["manpages"], settings.folder)
+
+
+@pytest.mark.parametrize("name", ["datasets, numpy", "datasets, torch", "numpy memmap"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_loaders_give_the_blocks_they_were_given(tmp_path: Path, name: str, shuffle: bool) -> None:
+    blocks = np.arange(20 * 16, dtype=np.int32).reshape(20, 16)
+    np.save(tmp_path / "blocks.npy", blocks)
+    loader = load_once.LOADERS[name]
+    written = load_once.measure_writing(loader, tmp_path / "blocks.npy", tmp_path / "out")
+    assert written["tokens"] == 320 and written["bytes"] > 320
+    found = np.concatenate([np.asarray(batch) for batch in loader.read(tmp_path / "out", shuffle)])
+    assert sorted(found.tolist()) == blocks.tolist() and (found.tolist() == blocks.tolist()) == (not shuffle)
+    read = load_once.measure_reading(loader, tmp_path / "out", shuffle, 1)
+    assert (read["batches"], read["tokens"]) == (3, 320)
+
+
+def test_report_on_loaders(tmp_path: Path) -> None:
+    settings = Settings(folder=tmp_path)
+    read = {"version": "1", "seconds": 0.5, "cpu_seconds": 0.4, "batches": 10, "tokens": 1_000_000}
+    rows = {
+        "tokenmill": {"read": read, "shuffled": read},
+        "mds": {"read": {**read, "seconds": 1.0}, "shuffled": read, "write": {"seconds": 2, "bytes": 4_000_000}},
+    }
+    totals = {"tokens": 1_000_000, "size": 1_100_000}
+    save_result(settings, "loaders-8192", {"vocabulary": 8192, "rows": rows, "missing": {"x": "not there"}, "totals": totals})
+    page = "\n".join(report_loaders.sections(settings))
+    assert "| tokenmill | 1 | 1.10 |  | 8 | 20 | 1.00 |" in page and "| mds | 1 | 4.00 | 2.00 | 4 | 10 | 2.00 |" in page
+    assert "| x | not there |" in page
 
 
 def test_every_preset_and_model_stands_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
