@@ -28,11 +28,11 @@ from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.processing import Encoding, Processed, process_text, process_texts
-from tokenmill.special_text import Allowed, SpecialFinder, SplitTexts, join_parts, join_traces
+from tokenmill.special_text import Allowed, SpecialFinder, SplitTexts, join_parts, join_traces, measure
 from tokenmill.templates import FIRST, SECOND, Template, check_template
 from tokenmill.tokenizer_files import read_file, read_folder
 from tokenmill.tracing import Trace
-from tokenmill.unmatched import describe_lost_word
+from tokenmill.unmatched import PlaceNamer, describe_lost_word
 from tokenmill.wordpiece import WordPieceModel
 
 
@@ -238,7 +238,7 @@ class Tokenizer:
 
     def trace_batch(self, texts: pa.Array, unit: str = "characters", *, allow_special: Allowed = False) -> tuple[Encoded, Trace]:
         """As `encode_counted`, and which part of its text each token comes from."""
-        if texts.type != pa.large_binary():
+        if not isinstance(texts, pa.LargeBinaryArray):
             texts = large_strings(texts)
         split = self._split_at_specials(texts, allow_special)
         if split is not None:
@@ -268,20 +268,20 @@ class Tokenizer:
         if split is None:
             return self.describe_unknown(texts[0].as_py(), place)
         part = int(np.flatnonzero(self.encode_counted(split.parts).unknown)[0])
-        return self.describe_unknown(split.parts[part].as_py(), f"{place}, after {part} special tokens")
+        before = sum(measure(one, "characters") for one in (*split.parts[:part].to_pylist(), *split.tokens[:part]))
+        return self.describe_unknown(split.parts[part].as_py(), place, before)
 
-    def describe_unknown(self, text: str | bytes, place: str) -> str:
-        """Which character of a text the alphabet lacks, where, and what to do about it."""
+    def describe_unknown(self, text: str | bytes, place: str, first: int = 0) -> str:
+        """Which character of a text the alphabet lacks, where, and what to do about it; `first`: the text begins there."""
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        if not self.normalizer.is_identity:
-            text, place = self.normalizer.normalize(text), f"{place}, normalized"
+        namer = PlaceNamer(text, self.normalizer, first)
         if isinstance(self.model, WordPieceModel):
-            return describe_lost_word(self.model, self.pretokenizer, text, place)
+            return describe_lost_word(self.model, self.pretokenizer, place, namer)
         forms = self.model.tables.character_ids.reshape(-1, CODE_POINTS)
         for ids, where in ((forms.max(axis=0), ""), (forms.min(axis=0), " where it stands")):
-            for position, character in self._kept_characters(text):
+            for position, character in self._kept_characters(namer.text):
                 if ids[ord(character)] < 0:
-                    found = f"{place}, character {position}: {character!r} (U+{ord(character):04X})"
+                    found = f"{place}, {namer.name(position)}: {character!r} (U+{ord(character):04X})"
                     return f"{found} is not in the alphabet{where}; train with --unk or byte-bpe"
         return f"{place}: a character is not in the alphabet; train with --unk or byte-bpe"
 
