@@ -16,6 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipeline import accounting, counts_folder
 from pipeline.accounting import describe_split
+from pipeline.dataset_manifest import fill_frame, frame_dataset
 from pipeline.fingerprints import describe_job, hash_bytes, key_splits
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
 from pipeline.lock import Lock
@@ -27,14 +28,13 @@ from pipeline.planning import (
     check_apart,
     check_unchanged,
     choose_workers,
-    describe_reading,
     fork_workers,
     plan_corpus,
 )
 from pipeline.progress import Stage, count_things
 from pipeline.runners import parse_options, run_pipeline
-from pipeline.shaping import RowOptions, choose_packing, choose_shape, describe_rows, total_blocks, total_shaped
-from tokenmill import __version__, kernels, schemas
+from pipeline.shaping import RowOptions, choose_packing, choose_shape
+from tokenmill import kernels
 from tokenmill.errors import (
     NothingToTrainOnError,
     OutputExistsError,
@@ -176,7 +176,7 @@ def encode_corpus(
     """
     tokenizer, rows = load_tokenizer(tokenizer_path), rows or RowOptions()
     options = make_encode_options(corpus, tokenizer, rows)
-    packing, content, sha256 = options.packing, tokenizer.to_bytes(), options.tokenizer_sha256
+    packing, content = options.packing, tokenizer.to_bytes()
     with _open_run("encode", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
         folder, plan = job.folder, job.plan
         carried = folder.working("tokenizer.json")
@@ -193,18 +193,9 @@ def encode_corpus(
             finished = folder.finished()
             splits = [split for split in plan.splits if split.index not in finished]
             records = _run_job("encode", encode_graph(splits, options, len(plan.splits)), splits, job, run)
-        files, totals = _close_books(plan, records, folder)
+        files, _ = _close_books(plan, records, folder)
         shards = [describe_split(records[index], folder.keys[index]) for index in sorted(records)]
-        totals |= total_blocks(packing, shards) | total_shaped(shards) | accounting.total_lost_words(shards)
-        rows_made = describe_rows(packing, rows.shuffle, options.shape)
-        manifest = _describe_dataset(
-            tokenizer,
-            sha256,
-            files,
-            totals,
-            shards,
-            describe_reading(corpus) | rows_made,
-        )
+        manifest = fill_frame(frame_dataset(tokenizer, corpus, options), packing, files, shards)
         card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
         folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
     return manifest
@@ -303,32 +294,6 @@ def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[li
     totals = accounting.total_files(files)
     accounting.check_rejects(totals, plan.corpus.max_rejects, folder.rejects)
     return files, totals
-
-
-def _describe_dataset(
-    tokenizer: Tokenizer,
-    sha256: str,
-    files: list[dict[str, Any]],
-    totals: dict[str, Any],
-    shards: list[dict[str, Any]],
-    rows: dict[str, Any],
-) -> dict[str, Any]:
-    tokens = sum(shard["tokens"] for shard in shards)
-    return {
-        "format": schemas.DATASET_FORMAT,
-        "version": schemas.DATASET_VERSION,
-        "tokenmill": __version__,
-        "tokenizer": {
-            "file": "tokenizer.json",
-            "sha256": sha256,
-            "vocab_size": len(tokenizer),
-            "embedding_rows": tokenizer.embedding_rows,
-        },
-        **rows,
-        "totals": {**totals, "tokens": tokens, "shards": len(shards)},
-        "files": files,
-        "shards": shards,
-    }
 
 
 def _count_merges(options: TrainingOptions) -> int:

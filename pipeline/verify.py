@@ -100,7 +100,7 @@ def _check_dataset(folder: str, manifest: Mapping[str, Any], found: Findings) ->
             for problem in problems:
                 found.add(f"{posixpath.basename(shards[number]['path'])}: {problem}", number)
     for number, shard in enumerate(shards):
-        for problem in _check_rejects(folder, shard, number, len(shards)):
+        for problem in _check_rejects(folder, shard):
             found.add(problem, number)
     _find_strangers(folder, [shard["path"] for shard in shards], found)
     found.checked = len(shards)
@@ -152,9 +152,9 @@ def _check_footer(footer: Mapping[bytes, bytes], manifest: Mapping[str, Any], sh
         yield "made from other input than the manifest says"
 
 
-def _check_rejects(folder: str, shard: Mapping[str, Any], number: int, shards: int) -> Iterator[str]:
+def _check_rejects(folder: str, shard: Mapping[str, Any]) -> Iterator[str]:
     """The rejects that were kept are those that were counted, file by file."""
-    name = schemas.reject_name(number, shards)
+    name = schemas.reject_name_of(posixpath.basename(shard["path"]))
     path = FileSystems.join(folder, "rejects", name)
     counted = {account["name"]: account["rejected"] for account in shard["files"] if account["rejected"]}
     kept: dict[str, int] = {}
