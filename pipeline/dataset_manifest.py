@@ -36,6 +36,6 @@ def frame_dataset(tokenizer: Tokenizer, corpus: Corpus, options: EncodeOptions) 
 def fill_frame(frame: Mapping[str, Any], packing: Packing | None, files: Entries, shards: Entries) -> dict[str, Any]:
     """The manifest of these files and shards, with all totals."""
     totals: dict[str, Any] = {**accounting.total_files(files)}
-    totals |= total_blocks(packing, shards) | total_shaped(shards) | accounting.total_lost_words(shards)
+    totals |= total_blocks(packing, shards) | total_shaped(packing, shards) | accounting.total_lost_words(shards)
     totals |= {"tokens": sum(shard["tokens"] for shard in shards), "shards": len(shards)}
     return {**frame, "totals": totals, "files": files, "shards": shards}

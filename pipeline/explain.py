@@ -12,7 +12,7 @@ from pipeline.progress import count_things, show_printable
 from tokenmill.errors import InvalidTextError, UsageError
 from tokenmill.explain.symbols import check_length
 from tokenmill.explain.training import LearnedMerge, Score, TrainingExplanation, explain_training
-from tokenmill.names import default_pretokenizer
+from tokenmill.names import WORDPIECE_MODELS, default_pretokenizer
 
 if TYPE_CHECKING:
     from tokenmill.explain.encoding import TextExplanation, WordExplanation
@@ -27,6 +27,7 @@ ORDERS = {"smallest": "the one with the smallest ids", "first-seen": "the one th
 SYMBOLS = {
     "char-bpe": "a symbol is a character",
     "byte-bpe": "a symbol is a byte, shown as one character: a space as Ġ",
+    "char": "a symbol is a character, and a token",
     "wordpiece": "a symbol is a character, with ## in front inside a word",
     "byte-wordpiece": "a symbol is a byte, shown as one character: a space as Ġ; with ## in front inside a word",
 }
@@ -224,7 +225,7 @@ def describe_word(number: int, word: WordExplanation, text: str, model: str) -> 
     for match in word.matches:
         lines += describe_match(match)
     if not word.merges and not word.matches:
-        lines += entry("", "no rule applies" if model in ("char-bpe", "byte-bpe") else "too many characters")
+        lines += entry("", "too many characters" if model in WORDPIECE_MODELS else "no rule applies")
     lines += [*entry("tokens", *map(show, word.tokens)), *entry("ids", *map(show_id, word.ids))]
     if word.spells != word.tokens:
         lines += entry("stand for", *(f"'{show_printable(spell)}'" for spell in word.spells))

@@ -20,7 +20,6 @@ from tests.strategies import counted_words, nasty_texts
 from tests.training import CountedWords, counts_table, few_cases, train
 from tokenmill import reference, reference_marks
 from tokenmill.errors import TokenizerFileError, UnknownCharacterError, UsageError, VocabularySizeError
-from tokenmill.explain.encoding import explain_text
 from tokenmill.formats import native
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
@@ -367,12 +366,6 @@ def test_formats_of_bytes_know_no_marks(target: str) -> None:
 def test_two_keys_know_no_options() -> None:
     told = message_of(lambda: train(["low"], merges=1, end_of_word_suffix="</w>").to_format("two-key"), UsageError)
     assert told == "a file of two keys cannot say end_of_word_suffix; use --to native"
-
-
-def test_explain_shows_no_marks() -> None:
-    tokenizer = train(["low lower"], merges=3, end_of_word_suffix="</w>")
-    told = message_of(lambda: explain_text(tokenizer, "low"), UsageError)
-    assert told == "explain shows no marks on words, no byte fallback and no joined unknown characters; use tokenize"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------------

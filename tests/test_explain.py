@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pipeline.explain import describe_training
 from tests.by_hand import estimate, make_tokenizer
+from tests.explaining import check_explained
 from tests.strategies import counted_words, nasty_texts, rule_sets
 from tests.training import counts_table, few_cases, train
 from tokenmill import reference, reference_words
@@ -231,28 +232,9 @@ def test_limits_of_texts() -> None:
     assert message_of(lambda: explain_text(estimate(), "a" * (MOST_CHARACTERS + 1)), UsageError) == (
         "the text has 2,001 characters; explain takes at most 2,000: give a part of it"
     )
-    other = BpeModel("unigram", CharacterAlphabet(marks_spaces=False), {"a": 0}, ())
-    assert message_of(lambda: explain_text(Tokenizer(other, pretokenizer=PreTokenizer("none")), "a"), UsageError) == (
-        "model 'unigram' cannot be explained; char-bpe, byte-bpe, wordpiece, byte-wordpiece can"
-    )
     assert message_of(lambda: explain_text(estimate(), "a\udc80"), InvalidTextError) == (
         "the text is not UTF-8 at character 1; explain takes Unicode text, so replace it"
     )
-
-
-def check_against(tokenizer: Tokenizer, text: str) -> None:
-    """An explanation is what the tokenizer does; its words are the text, in place."""
-    explained = explain_text(tokenizer, text)
-    assert list(explained.ids) == tokenizer.encode(text)
-    assert list(explained.tokens) == tokenizer.tokenize(text)
-    assert explained.decoded == tokenizer.decode(tokenizer.encode(text))
-    for word in explained.words:
-        (start, end), (first, last) = word.characters, word.bytes
-        assert text.encode()[first:last].decode() == text[start:end] != ""
-    places = [place for word in explained.words for place in word.characters]
-    assert places == sorted(places)
-    if tokenizer.pretokenizer.lossless:
-        assert "".join(text[slice(*word.characters)] for word in explained.words) == text
 
 
 @pytest.mark.parametrize("pretokenizer", PLAIN_PRETOKENIZERS)
@@ -262,7 +244,7 @@ def test_explained_ids_are_those_of_trained_tokenizers(pretokenizer: str, corpus
     for model, unk in (("byte-bpe", None), ("char-bpe", "<unk>")):
         tokenizer = train([*corpus, "a"], model=model, pretokenizer=pretokenizer, merges=merges, unk_token=unk)
         for one in [*corpus, text]:
-            check_against(tokenizer, one)
+            check_explained(tokenizer, one)
 
 
 @pytest.mark.parametrize(
@@ -278,13 +260,13 @@ def test_explained_ids_are_those_of_trained_tokenizers(pretokenizer: str, corpus
 def test_explained_ids_under_options_of_pretokenizers(pretokenizer: PreTokenizer, text: str, merges: int) -> None:
     for model, unk in (("byte-bpe", None), ("char-bpe", "<unk>")):
         tokenizer = train(["a 12345 b1234", text], model=model, pretokenizer=pretokenizer, merges=merges, unk_token=unk)
-        check_against(tokenizer, "12 34567\n890 a1")
-        check_against(tokenizer, text)
+        check_explained(tokenizer, "12 34567\n890 a1")
+        check_explained(tokenizer, text)
 
 
 @few_cases(80, 10)
 @given(rules=rule_sets(), text=st.text("ab ", max_size=30))
 def test_explained_ids_under_rules_that_no_training_made(rules: list[tuple[str, str]], text: str) -> None:
-    check_against(make_tokenizer("abĠ", rules), text)
-    check_against(make_tokenizer("ab ", rules, pretokenizer="none"), text)
-    check_against(make_tokenizer("ab", rules, unk="<unk>"), text)
+    check_explained(make_tokenizer("abĠ", rules), text)
+    check_explained(make_tokenizer("ab ", rules, pretokenizer="none"), text)
+    check_explained(make_tokenizer("ab", rules, unk="<unk>"), text)

@@ -21,18 +21,18 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.alphabets import CODE_POINTS
-from tokenmill.arrow import large_strings, wrap_binary
+from tokenmill.arrow import large_strings, text_buffers, wrap_binary
 from tokenmill.encoder import Encoded, Encoder
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.processing import Encoding, Processed, process_text, process_texts
-from tokenmill.special_text import Allowed, SpecialFinder, join_parts
+from tokenmill.special_text import Allowed, SpecialFinder, SplitTexts, join_parts
 from tokenmill.templates import FIRST, SECOND, Template, check_template
 from tokenmill.tokenizer_files import read_file, read_folder
-from tokenmill.tracing import Trace
-from tokenmill.unmatched import describe_lost_word
+from tokenmill.tracing import Trace, join_traces
+from tokenmill.unmatched import PlaceNamer, describe_lost_word
 from tokenmill.wordpiece import WordPieceModel
 
 
@@ -149,6 +149,11 @@ class Tokenizer:
         """Rows of the Embedding layer that takes every id: the largest id + 1."""
         return self.model.embedding_rows
 
+    @property
+    def added_tokens(self) -> tuple[str, ...]:
+        """Tokens that are found in every text before it is normalized and cut into words, though they are not special."""
+        return self.model.added_tokens
+
     def __len__(self) -> int:
         """Number of tokens."""
         return len(self.model.vocab)
@@ -166,8 +171,8 @@ class Tokenizer:
     def encode(self, text: str | bytes, *, allow_special: Allowed = False) -> list[int]:
         """Token ids of one text. bytes need not be UTF-8 where the model takes bytes.
 
-        Special tokens inside the text are plain text, unless `allow_special` is True or names those that are meant. The
-        template's are not added: `process` and `wrap` do that.
+        Special tokens inside the text are plain text, unless `allow_special` is True or names those that are meant; added
+        tokens are always found. The template's are not added: `process` and `wrap` do that.
         Raises `UnknownCharacterError` where the model has no unk token and lacks a character.
         """
         data = text if isinstance(text, bytes) else _utf_8_of(text)
@@ -208,16 +213,31 @@ class Tokenizer:
         """As `encode_known`; also says for how many words an unk token stands, and how many special tokens were found."""
         if texts.type not in (pa.large_string(), pa.large_binary()):
             texts = large_strings(texts)
-        finder = SpecialFinder.of(allow_special, self.special_tokens, self.model.vocab) if allow_special else None
-        split = None if finder is None else finder.split(texts)
-        if split is not None:
-            parts = self.encode_counted(split.parts)
-            ids, unknown = join_parts(parts.ids, parts.unknown, split)
-            return parts._replace(ids=ids, unknown=unknown, specials=len(split.hits))
+        split = self.split_texts(texts, allow_special)
         with self._lock:
-            if self._encoder is None:
-                self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
-            return self._encoder.encode(texts)
+            encoded = self._warm_encoder().encode(texts if split is None else split.parts)
+        return encoded if split is None else self._join(encoded, split)
+
+    def split_texts(self, texts: pa.Array, allow_special: Allowed = False) -> SplitTexts | None:
+        """Texts (large_string or large_binary) cut at added tokens and allowed special ones, None where they hold none."""
+        finder = self._added_finder
+        if allow_special:
+            finder = SpecialFinder.of(allow_special, self.special_tokens, self.added_tokens, self.model.vocab)
+        return None if finder is None else finder.split(texts)
+
+    @cached_property
+    def _added_finder(self) -> SpecialFinder | None:
+        return SpecialFinder.of(False, self.special_tokens, self.added_tokens, self.model.vocab)
+
+    def _join(self, parts: Encoded, split: SplitTexts) -> Encoded:
+        ids, unknown = join_parts(parts.ids, parts.unknown, split)
+        specials = np.isin(split.hits[:, 1], [self.model.vocab[token] for token in self.special_tokens])
+        return parts._replace(ids=ids, unknown=unknown, specials=int(specials.sum()))
+
+    def _warm_encoder(self) -> Encoder:
+        if self._encoder is None:
+            self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
+        return self._encoder
 
     def process_batch(
         self, texts: pa.Array | Sequence[str], pairs: pa.Array | Sequence[str] | None = None, **options: Any
@@ -232,17 +252,20 @@ class Tokenizer:
         """One text, or a pair, as a model takes it: with the template's special tokens, masks, types and places in the text.
 
         `options`: `add_special_tokens` (True), `truncation` (a `Truncation`), `overflow` (False; True keeps what is cut off),
-        `padding` (a `Padding`), `unit` of the offsets (`characters` or `bytes`). `tokenizer.process("Hi", "you").type_ids` is
-        `[0, 1]` without a template.
+        `padding` (a `Padding`), `unit` of the offsets (`characters` or `bytes`), `allow_special` as in `encode`.
+        `tokenizer.process("Hi", "you").type_ids` is `[0, 1]` without a template.
         """
         return process_text(self, text, pair, **options)
 
-    def trace_batch(self, texts: pa.Array, unit: str = "characters") -> tuple[Encoded, Trace]:
+    def trace_batch(self, texts: pa.Array, unit: str = "characters", *, allow_special: Allowed = False) -> tuple[Encoded, Trace]:
         """As `encode_counted`, and which part of its text each token comes from."""
+        texts = large_strings(texts)
+        split = self.split_texts(texts, allow_special)
         with self._lock:
-            if self._encoder is None:
-                self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
-            return self._encoder.trace(large_strings(texts), unit)
+            if split is None:
+                return self._warm_encoder().trace(texts, unit)
+            encoded, trace = self._warm_encoder().trace(split.parts, "bytes")
+        return self._join(encoded, split), join_traces(trace, encoded.ids.offsets.to_numpy(), split, texts, unit)
 
     def _encode_checked(self, texts: pa.Array, allow_special: Allowed) -> pa.LargeListArray:
         encoded, unknown, *_ = self.encode_counted(texts, allow_special=allow_special)
@@ -252,26 +275,26 @@ class Tokenizer:
         return encoded
 
     def describe_lost(self, texts: pa.Array, place: str, allow_special: Allowed) -> str:
-        """`describe_unknown` for the one text of an array, in which special tokens may stand."""
-        finder = SpecialFinder.of(allow_special, self.special_tokens, self.model.vocab) if allow_special else None
-        split = None if finder is None else finder.split(texts)
+        """`describe_unknown` for the one text of an array, in which special or added tokens may stand."""
+        split = self.split_texts(texts, allow_special)
         if split is None:
             return self.describe_unknown(texts[0].as_py(), place)
-        part = int(np.flatnonzero(self.encode_counted(split.parts).unknown)[0])
-        return self.describe_unknown(split.parts[part].as_py(), f"{place}, after {part} special tokens")
+        with self._lock:
+            part = int(np.flatnonzero(self._warm_encoder().encode(split.parts).unknown)[0])
+        before = text_buffers(texts)[0][: split.starts[part]].tobytes().decode("utf-8", "replace")
+        return self.describe_unknown(split.parts[part].as_py(), place, len(before))
 
-    def describe_unknown(self, text: str | bytes, place: str) -> str:
-        """Which character of a text the alphabet lacks, where, and what to do about it."""
+    def describe_unknown(self, text: str | bytes, place: str, first: int = 0) -> str:
+        """Which character of a text the alphabet lacks, where, and what to do about it; `first`: the text begins there."""
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        if not self.normalizer.is_identity:
-            text, place = self.normalizer.normalize(text), f"{place}, normalized"
+        namer = PlaceNamer(text, self.normalizer, first)
         if isinstance(self.model, WordPieceModel):
-            return describe_lost_word(self.model, self.pretokenizer, text, place)
+            return describe_lost_word(self.model, self.pretokenizer, place, namer)
         forms = self.model.tables.character_ids.reshape(-1, CODE_POINTS)
         for ids, where in ((forms.max(axis=0), ""), (forms.min(axis=0), " where it stands")):
-            for position, character in self._kept_characters(text):
+            for position, character in self._kept_characters(namer.text):
                 if ids[ord(character)] < 0:
-                    found = f"{place}, character {position}: {character!r} (U+{ord(character):04X})"
+                    found = f"{place}, {namer.name(position)}: {character!r} (U+{ord(character):04X})"
                     return f"{found} is not in the alphabet{where}; train with --unk or byte-bpe"
         return f"{place}: a character is not in the alphabet; train with --unk or byte-bpe"
 

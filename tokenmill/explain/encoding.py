@@ -6,17 +6,17 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
 
 from tokenmill import reference_words
 from tokenmill.data import load_class_table
-from tokenmill.errors import UsageError
 from tokenmill.explain.matching import Match, match_symbols, split_symbols
-from tokenmill.explain.symbols import check_length, check_text, split_word
+from tokenmill.explain.merging import AppliedMerge, merge_symbols, spell_unknown, split_into_symbols
+from tokenmill.explain.symbols import check_length, check_text
 from tokenmill.kernels import scan_classes
 from tokenmill.models import BpeModel
-from tokenmill.names import WORDPIECE_MODELS
 from tokenmill.patterns import compile_pattern, split_by_pattern
 from tokenmill.reference import Pair
 from tokenmill.wordpiece import WordPieceModel
@@ -24,8 +24,6 @@ from tokenmill.wordpiece import WordPieceModel
 if TYPE_CHECKING:
     from tokenmill.pretokenizers import PreTokenizer
     from tokenmill.tokenizer import Tokenizer
-
-EXPLAINED_MODELS = ("char-bpe", "byte-bpe", *WORDPIECE_MODELS)
 
 #: The classes that patterns go by, and their bits in the table.
 _CLASSES = (
@@ -38,23 +36,13 @@ _CLASSES = (
 
 
 @dataclass(frozen=True)
-class AppliedMerge:
-    """A rule at work in a word: its rank, and the symbols after it."""
-
-    rank: int
-    left: str
-    right: str
-    symbols: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class WordExplanation:
     """A word's way to tokens.
 
     `characters` and `bytes` are its place in the text, (start, end) with the end excluded; a whitespace that a word is marked for
-    is part of it. `matches`: the steps of a WordPiece model, which has no merges to apply. `spells` is what each token stands
-    for, bytes that are no character by themselves as `\\xc3`. An id is None for a character that is unknown to a model without
-    an unk token.
+    is part of it. `symbols` have the marks of the model; `matches` are the steps of a WordPiece model, which has no merges to
+    apply. `spells` is what each token stands for, bytes that are no character by themselves as `\\xc3`. An id is None for a
+    character that is unknown to a model without an unk token.
     """
 
     word: str
@@ -70,7 +58,7 @@ class WordExplanation:
 
 @dataclass(frozen=True)
 class UnknownCharacter:
-    """A character outside the alphabet, where it is in the text, and what it becomes: the unk token, or None."""
+    """A character outside the alphabet, where it is in the text, and what it becomes: the unk token, byte tokens, or None."""
 
     character: str
     code_point: str
@@ -105,20 +93,15 @@ class TextExplanation:
 def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
     """Normalize, cut into words, merge, look ids up, decode: every step of encoding a text.
 
-    Raises `UsageError` for a text that is too long and for a model that is no BPE, `InvalidTextError` for a text that UTF-8
-    cannot hold.
+    Raises `UsageError` for a text that is too long, `InvalidTextError` for one that UTF-8 cannot hold.
     """
-    if tokenizer.model.name not in EXPLAINED_MODELS:
-        raise UsageError(f"model {tokenizer.model.name!r} cannot be explained; {', '.join(EXPLAINED_MODELS)} can")
-    model = tokenizer.model
-    if isinstance(model, BpeModel) and (model.marks.text or model.alphabet.byte_fallback or model.fuse_unk):
-        raise UsageError("explain shows no marks on words, no byte fallback and no joined unknown characters; use tokenize")
     check_text(text)
     check_length(len(text), "the text has", "give a part of it")
-    original, text = text, tokenizer.normalizer.normalize(text)
+    original, parts = text, [_Part(tokenizer.normalizer.normalize(part), token) for part, token in _cut_added(tokenizer, text)]
+    text = "".join(part.text + part.token for part in parts)
     check_length(len(text), "the text, normalized, has", "give a part of it")
-    ranks = {rule: rank for rank, rule in enumerate(tokenizer.merge_rules)}
-    words = tuple(_explain_word(tokenizer, ranks, text, word, start) for word, start in place_words(tokenizer.pretokenizer, text))
+    explained = list(_explain_parts(tokenizer, parts, text))
+    words = tuple(word for word, _ in explained)
     ids = tuple(token_id for word in words for token_id in word.ids)
     known = [token_id for token_id in ids if token_id is not None]
     decoded = tokenizer.decode(known) if len(known) == len(ids) else None
@@ -132,11 +115,41 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
         words=words,
         tokens=tuple(token for word in words for token in word.tokens),
         ids=ids,
-        unknown=tuple(_find_unknown(tokenizer, text, words)),
+        unknown=tuple(_name_unknown(tokenizer.model, text[at], at) for _, unknown in explained for at in unknown),
         doubtful=tuple(_find_doubtful(tokenizer.pretokenizer, text)),
         decoded=decoded,
         same=decoded == original,
     )
+
+
+class _Part(NamedTuple):
+    """What the model takes, normalized, and the added token behind it, "" behind the last one."""
+
+    text: str
+    token: str
+
+
+def _cut_added(tokenizer: Tokenizer, text: str) -> list[tuple[str, str]]:
+    """A text as what lies between added tokens, and these: `a<think>b` gives `a` `<think>`, `b` and nothing."""
+    split = tokenizer.split_texts(pa.array([text], pa.large_string()))
+    if split is None:
+        return [(text, "")]
+    tokens = [tokenizer.model.token_of_id[token_id] for token_id in split.hits[:, 1].tolist()]
+    return list(zip((part.decode() for part in split.parts.to_pylist()), [*tokens, ""], strict=True))
+
+
+def _explain_parts(tokenizer: Tokenizer, parts: list[_Part], text: str) -> Iterator[tuple[WordExplanation, list[int]]]:
+    """The words of all parts, and the added tokens between them, with their places in the whole text."""
+    ranks = {rule: rank for rank, rule in enumerate(tokenizer.merge_rules)}
+    start = 0
+    for part in parts:
+        for word, place in place_words(tokenizer.pretokenizer, part.text):
+            yield _explain_word(tokenizer, ranks, text, word, start + place)
+        start += len(part.text)
+        if part.token:
+            steps = _Steps(part.token, [part.token], [part.token], [tokenizer.model.vocab[part.token]], [])
+            yield _place_steps(tokenizer, steps, text, len(part.token), start)
+        start += len(part.token)
 
 
 def place_words(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[str, int]]:
@@ -181,94 +194,69 @@ def is_certain(character: str) -> bool:
     )
 
 
-def _explain_word(tokenizer: Tokenizer, ranks: Mapping[Pair, int], text: str, word: str, start: int) -> WordExplanation:
-    if isinstance(tokenizer.model, WordPieceModel):
-        return _explain_matching(tokenizer, tokenizer.model, text, word, start)
-    symbols = split_word(word, tokenizer.model.name, tokenizer.pretokenizer.marks_spaces)
-    merges = tuple(apply_merges(symbols, ranks))
-    last, whole = merges[-1].symbols if merges else tuple(symbols), "".join(symbols)
-    if (
-        isinstance(tokenizer.model, BpeModel)
-        and tokenizer.model.ignore_merges
-        and last != (whole,)
-        and is_known(tokenizer, whole)
-    ):
-        merges, last = (), (whole,)
-    found = [_look_up(tokenizer, symbol) for symbol in last]
-    first_byte, end = len(text[:start].encode()), start + len(word)
-    return WordExplanation(
-        word=whole,
+class _Steps(NamedTuple):
+    """What a model makes of a word: see `WordExplanation`; `unknown` are places in the word."""
+
+    word: str
+    symbols: Sequence[str]
+    tokens: Sequence[str]
+    ids: Sequence[int | None]
+    unknown: Sequence[int]
+    merges: tuple[AppliedMerge, ...] = ()
+    matches: tuple[Match, ...] = ()
+
+
+def _explain_word(
+    tokenizer: Tokenizer, ranks: Mapping[Pair, int], text: str, word: str, start: int
+) -> tuple[WordExplanation, list[int]]:
+    """A word that begins at character `start`, and where in the text its unknown characters are."""
+    model = tokenizer.model
+    steps = _match_word(model, word) if isinstance(model, WordPieceModel) else _merge_word(model, ranks, word)
+    return _place_steps(tokenizer, steps, text, len(word), start)
+
+
+def _place_steps(tokenizer: Tokenizer, steps: _Steps, text: str, length: int, start: int) -> tuple[WordExplanation, list[int]]:
+    first_byte, end = len(text[:start].encode()), start + length
+    explained = WordExplanation(
+        word=steps.word,
         characters=(start, end),
         bytes=(first_byte, first_byte + len(text[start:end].encode())),
-        symbols=tuple(symbols),
-        merges=merges,
-        tokens=tuple(token for token, _ in found),
-        ids=tuple(token_id for _, token_id in found),
-        spells=tuple(_spell(tokenizer, token, token_id) for token, token_id in found),
+        symbols=tuple(steps.symbols),
+        merges=steps.merges,
+        tokens=tuple(steps.tokens),
+        ids=tuple(steps.ids),
+        spells=tuple(_spell(tokenizer, token, token_id) for token, token_id in zip(steps.tokens, steps.ids, strict=True)),
+        matches=steps.matches,
     )
+    return explained, [start + place for place in steps.unknown]
 
 
-def _explain_matching(tokenizer: Tokenizer, model: WordPieceModel, text: str, word: str, start: int) -> WordExplanation:
-    symbols = split_symbols(model, word, tokenizer.pretokenizer.marks_spaces)
-    matched = match_symbols(model, symbols)
+def _merge_word(model: BpeModel, ranks: Mapping[Pair, int], word: str) -> _Steps:
+    base = split_into_symbols(model, word)
+    merged = merge_symbols(model, ranks, base)
+    return _Steps(base.text, base.symbols, merged.tokens, merged.ids, base.unknown, merges=merged.merges)
+
+
+def _match_word(model: WordPieceModel, word: str) -> _Steps:
+    """A word that is too long, or that tokens do not make up, is one unk token."""
+    symbols = split_symbols(model, word)
+    matched, whole = match_symbols(model, symbols), "".join(symbols)
     tokens: list[str] = [match.token for match in matched.matches if match.token is not None]
     ids: list[int | None] = [model.vocab[token] for token in tokens]
     if matched.too_long or matched.lost_at is not None:
         unk = model.unk_token
-        tokens, ids = ["".join(symbols) if unk is None else unk], [None if unk is None else model.vocab[unk]]
-    first_byte, end = len(text[:start].encode()), start + len(word)
-    return WordExplanation(
-        word="".join(symbols),
-        characters=(start, end),
-        bytes=(first_byte, first_byte + len(text[start:end].encode())),
-        symbols=tuple(symbols),
-        merges=(),
-        tokens=tuple(tokens),
-        ids=tuple(ids),
-        spells=tuple(_spell(tokenizer, token, token_id) for token, token_id in zip(tokens, ids, strict=True)),
-        matches=matched.matches,
-    )
-
-
-def apply_merges(symbols: Sequence[str], ranks: Mapping[Pair, int]) -> Iterator[AppliedMerge]:
-    """The steps of `reference.encode_word`: the lowest rank first, the leftmost place first, one place at a time."""
-    symbols = list(symbols)
-    while candidates := [(ranks[pair], at) for at, pair in enumerate(pairwise(symbols)) if pair in ranks]:
-        rank, at = min(candidates)
-        left, right = symbols[at : at + 2]
-        symbols[at : at + 2] = [left + right]
-        yield AppliedMerge(rank, left, right, tuple(symbols))
-
-
-def is_known(tokenizer: Tokenizer, symbol: str) -> bool:
-    """Whether text can make a token of this spelling: special tokens never come out of text."""
-    return symbol in tokenizer.model.vocab and symbol not in tokenizer.special_tokens
-
-
-def _look_up(tokenizer: Tokenizer, symbol: str) -> tuple[str, int | None]:
-    """The token that a symbol becomes, and its id: itself, or the unk token, or itself without an id."""
-    vocab, unk = tokenizer.model.vocab, tokenizer.model.unk_token
-    if is_known(tokenizer, symbol):
-        return symbol, vocab[symbol]
-    return (symbol, None) if unk is None else (unk, vocab[unk])
+        tokens, ids = [whole if unk is None else unk], [None if unk is None else model.vocab[unk]]
+    lost = [] if matched.lost_at is None else [matched.lost_at]
+    return _Steps(whole, symbols, tokens, ids, lost, matches=matched.matches)
 
 
 def _spell(tokenizer: Tokenizer, token: str, token_id: int | None) -> str:
     return token if token_id is None else tokenizer.decode_bytes([token_id]).decode("utf-8", "backslashreplace")
 
 
-def _find_unknown(tokenizer: Tokenizer, text: str, words: Iterable[WordExplanation]) -> Iterator[UnknownCharacter]:
-    """Only character models have unknown ones; there a symbol is a character. To WordPiece it is the one where no token fits."""
-    for word in words:
-        if isinstance(tokenizer.model, WordPieceModel):
-            lost = [match.at + word.characters[0] for match in word.matches if match.token is None]
-            yield from (_name_unknown(tokenizer, text[at], at) for at in lost)
-            continue
-        for at, symbol in enumerate(word.symbols, start=word.characters[0]):
-            if not is_known(tokenizer, symbol):
-                yield _name_unknown(tokenizer, text[at], at)
-
-
-def _name_unknown(tokenizer: Tokenizer, character: str, at: int) -> UnknownCharacter:
+def _name_unknown(model: BpeModel | WordPieceModel, character: str, at: int) -> UnknownCharacter:
+    becomes = (
+        "".join(spell_unknown(character)) if isinstance(model, BpeModel) and model.alphabet.byte_fallback else model.unk_token
+    )
     name = unicodedata.name(character, "without a name")
-    return UnknownCharacter(character, f"U+{ord(character):04X}", name, at, tokenizer.model.unk_token)
+    return UnknownCharacter(character, f"U+{ord(character):04X}", name, at, becomes)

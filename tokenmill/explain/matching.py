@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tokenmill import reference
+from tokenmill.alphabets import CharacterAlphabet
 from tokenmill.wordpiece import WordPieceModel
 
 #: In a word longer than this, strings that are longer than any token are not looked for.
@@ -33,11 +34,12 @@ class MatchedWord:
     lost_at: int | None
 
 
-def split_symbols(model: WordPieceModel, word: str, marks_spaces: bool) -> list[str]:
+def split_symbols(model: WordPieceModel, word: str) -> list[str]:
     """Characters, or bytes in their visible form, without a prefix."""
-    if model.takes_any_bytes:
+    alphabet = model.alphabet.base
+    if not isinstance(alphabet, CharacterAlphabet):
         return reference.split_into_bytes(word)
-    return reference.split_into_characters(word) if marks_spaces else list(word)
+    return reference.split_into_characters(word) if alphabet.marks_spaces else list(word)
 
 
 def match_symbols(model: WordPieceModel, symbols: list[str]) -> MatchedWord:
@@ -50,7 +52,7 @@ def match_symbols(model: WordPieceModel, symbols: list[str]) -> MatchedWord:
 
 
 def _match(model: WordPieceModel, symbols: list[str]) -> Iterator[Match]:
-    vocab = model.vocab.keys() - set(model.special_tokens)
+    vocab = model.vocab.keys() - model.reserved_tokens
     most, at = max([_MOST_TRIED, *map(len, vocab)]), 0
     while at < len(symbols):
         prefix = model.continuation_prefix if at else ""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tokenmill import reference, reference_wordpiece
 from tokenmill.errors import InvalidTextError, UsageError
+
+if TYPE_CHECKING:
+    from tokenmill.models import Model
 
 #: Characters of a text, and of all words trained on: more than anybody reads step by step.
 MOST_CHARACTERS = 2_000
@@ -16,6 +21,11 @@ def split_word(word: str, model: str, marks_spaces: bool) -> list[str]:
     if model == "byte-bpe":
         return reference.split_into_bytes(word)
     return reference.split_into_characters(word) if marks_spaces else list(word)
+
+
+def is_known(model: Model, symbol: str) -> bool:
+    """Whether text can make a token of this spelling: special tokens never come out of text."""
+    return symbol in model.vocab and symbol not in model.reserved_tokens
 
 
 def check_length(characters: int, what: str, way_out: str) -> None:

@@ -1,0 +1,118 @@
+"""Merging, step by step: a word as base symbols, those of them that the vocabulary lacks, and each rule at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tokenmill import reference, reference_marks
+from tokenmill.alphabets import MARKER, CharacterAlphabet
+from tokenmill.explain.symbols import is_known
+from tokenmill.models import BpeModel
+from tokenmill.reference import Pair
+from tokenmill.word_marks import MarkedAlphabet
+
+#: Stands for an unknown symbol while rules are applied: the empty string is no token, so no rule takes it.
+_UNKNOWN = ""
+
+
+@dataclass(frozen=True)
+class AppliedMerge:
+    """A rule at work in a word: its rank, and the symbols after it."""
+
+    rank: int
+    left: str
+    right: str
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BaseWord:
+    """A word in the visible form, its base symbols with their marks, and the places of those that the vocabulary lacks."""
+
+    text: str
+    symbols: tuple[str, ...]
+    unknown: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MergedWord:
+    """The rules at work in a word, and what it becomes: tokens, and their ids.
+
+    An unknown symbol shows as it stands in the word; it is a token without an id (None) where there is no unk token.
+    """
+
+    merges: tuple[AppliedMerge, ...]
+    tokens: tuple[str, ...]
+    ids: tuple[int | None, ...]
+
+
+def split_into_symbols(model: BpeModel, word: str) -> BaseWord:
+    """The symbols of `reference_marks.mark_word`: with the suffix `</w>`, those of ` low` are `Ġ l o w </w>`."""
+    marks, alphabet = model.marks, model.alphabet.base if isinstance(model.alphabet, MarkedAlphabet) else model.alphabet
+    bare, foreign = reference.split_into_bytes(word), set[str]()
+    if isinstance(alphabet, CharacterAlphabet):
+        bare = reference.split_into_characters(word) if alphabet.marks_spaces else list(word)
+        # Characters that look like a symbol and have none: one that is the suffix, and `Ġ` where no space may be taken for it.
+        foreign |= {marks.suffix} if marks.has_ending else set()
+        foreign |= {MARKER} if alphabet.marks_spaces and alphabet.byte_fallback else set()
+    symbols = reference_marks.mark_word(bare, suffix=marks.suffix, prefix=marks.prefix, attached=marks.attached)
+    unknown = {place for place in range(len(bare)) if not is_known(model, symbols[place])}
+    unknown |= {place for place, character in enumerate(word) if character in foreign}
+    return BaseWord("".join(bare), tuple(symbols), tuple(sorted(unknown)))
+
+
+def merge_symbols(model: BpeModel, ranks: Mapping[Pair, int], word: BaseWord) -> MergedWord:
+    """The steps of `reference.encode_word`; `ranks` are those of the rules. Under `ignore_merges` a token is taken whole."""
+    symbols, lost = _replace_unknown(model, word)
+    steps = list(_apply_rules(model, ranks, symbols))
+    last = steps[-1].symbols if steps else tuple(symbols)
+    if model.ignore_merges and last != (word.text,) and is_known(model, word.text):
+        return MergedWord((), (word.text,), (model.vocab[word.text],))
+    unk = model.unk_token
+    tokens = _put_back(last, lost if unk is None else [unk] * len(lost))
+    unk_id = None if unk is None else model.vocab[unk]
+    return MergedWord(
+        merges=tuple(AppliedMerge(step.rank, step.left, step.right, _put_back(step.symbols, lost)) for step in steps),
+        tokens=tokens,
+        ids=tuple(unk_id if symbol == _UNKNOWN else model.vocab[symbol] for symbol in last),
+    )
+
+
+def spell_unknown(character: str) -> list[str]:
+    """The byte tokens of a character that is unknown: `é` is `<0xC3> <0xA9>`."""
+    return [f"<0x{byte:02X}>" for byte in character.encode()]
+
+
+def _replace_unknown(model: BpeModel, word: BaseWord) -> tuple[list[str], list[str]]:
+    """The symbols with byte tokens, or with `_UNKNOWN`, in place of unknown ones; and what each `_UNKNOWN` stands for."""
+    symbols: list[str] = []
+    lost: list[str] = []
+    for place, symbol in enumerate(word.symbols):
+        if place not in word.unknown:
+            symbols.append(symbol)
+        elif model.alphabet.byte_fallback:
+            symbols += spell_unknown(symbol)
+        elif model.fuse_unk and place - 1 in word.unknown:
+            lost[-1] += symbol
+        else:
+            symbols.append(_UNKNOWN)
+            lost.append(symbol)
+    return symbols, lost
+
+
+def _apply_rules(model: BpeModel, ranks: Mapping[Pair, int], symbols: Sequence[str]) -> Iterator[AppliedMerge]:
+    """The lowest rank first, the leftmost place first, one place at a time."""
+    symbols = list(symbols)
+    while candidates := [(ranks[pair], at) for at, pair in enumerate(pairwise(symbols)) if pair in ranks]:
+        rank, at = min(candidates)
+        left, right = symbols[at : at + 2]
+        symbols[at : at + 2] = [model.alphabet.join(left, right)]
+        yield AppliedMerge(rank, left, right, tuple(symbols))
+
+
+def _put_back(symbols: Sequence[str], lost: Sequence[str]) -> tuple[str, ...]:
+    """Symbols with the unknown ones in their places: rules leave each where it is."""
+    waiting = iter(lost)
+    return tuple(next(waiting) if symbol == _UNKNOWN else symbol for symbol in symbols)
