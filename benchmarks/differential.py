@@ -15,6 +15,7 @@ import argparse
 import base64
 import itertools
 import json
+import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -80,6 +81,16 @@ def compare(pair: Pair, documents: Iterator[str]) -> Outcome:
             if left != right:
                 _explain(pair, text, outcome, seen)
     return outcome
+
+
+def put_in(tokens: Sequence[str], documents: Iterator[str], *, seed: int) -> Iterator[str]:
+    """The documents, some of them with a token somewhere, whole or cut short."""
+    source = random.Random(seed)
+    for text in documents:
+        if tokens and source.random() < 0.3:
+            token, place = source.choice(tokens), source.randint(0, len(text))
+            text = text[:place] + token[: source.choice((len(token), len(token), -1))] + text[place:]
+        yield text
 
 
 def _explain(pair: Pair, text: str, outcome: Outcome, seen: dict[str, bool]) -> None:
@@ -170,18 +181,8 @@ def _open_package(name: str, folder: Path, *, download: bool) -> Pair:
         path.write_bytes(files["tokenizer.json"])
     document = json.loads(path.read_text(encoding="utf-8"))
     document["post_processor"] = None
-    # Special tokens stay out of it: in the documents they are plain text to us, and tokens to the peer.
-    document["added_tokens"] = [token for token in document["added_tokens"] if token["special"]]
-    theirs = _encode_by_hugging_face(json.dumps(document))
-    normalizer = document["normalizer"]
-    if normalizer == {"type": "NFC"}:
-        document["normalizer"] = None
-    ours = huggingface.from_document(document)
-    return Pair(
-        name,
-        Tokenizer(ours.model, pretokenizer=ours.pretokenizer, normalizer=Normalizer.of("nfc") if normalizer else None),
-        theirs,
-    )
+    # No document holds a special token: it would be plain text to us, and a token to the peer. Added ones are found by both.
+    return Pair(name, huggingface.from_document(document), _encode_by_hugging_face(json.dumps(document)))
 
 
 # --- the command ------------------------------------------------------------------------------------------------------------
@@ -229,7 +230,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BenchmarkError as error:
             print(f"{error}", file=sys.stderr)
             return 2
-        outcome = compare(pair, make_documents(chosen.documents, seed=chosen.seed, real=real))
+        documents = make_documents(chosen.documents, seed=chosen.seed, real=real)
+        outcome = compare(pair, put_in(pair.ours.added_tokens, documents, seed=chosen.seed))
         print(describe(name, outcome, time.process_time() - started), flush=True)
         different += len(outcome.different)
     return 1 if different else 0

@@ -15,7 +15,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline import accounting, counts_folder
-from pipeline.accounting import describe_split
+from pipeline.accounting import MaxRejects, describe_split
 from pipeline.fingerprints import describe_job, hash_bytes, key_splits
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
 from pipeline.lock import Lock
@@ -124,8 +124,11 @@ def train_on_corpus(
     parent, name = os.path.split(output)
     working = os.path.join(parent, f".{name}.counts-{uuid.uuid4().hex[:8]}")
     try:
-        manifest = count_corpus(corpus, options.pretokenizer, working, run, normalizer=options.normalizer)
+        # The counts go, and their rejects with them: a message must not send anybody there.
+        lenient = replace(corpus, max_rejects=MaxRejects())
+        manifest = count_corpus(lenient, options.pretokenizer, working, run, normalizer=options.normalizer)
         totals = manifest["totals"]
+        accounting.check_rejects(totals, corpus.max_rejects, "`tokenmill count` keeps a file that")
         if totals["rejected"] and not totals["distinct_words"]:
             read, rejected = totals["documents"], totals["rejected"]
             raise NothingToTrainOnError(

@@ -22,6 +22,7 @@ from typing import Any
 
 from pipeline.config import BuildConfig
 from pipeline.listing import UNKNOWN, FileState, list_paths, look_at
+from pipeline.progress import count_things
 from tokenmill import __version__
 from tokenmill.errors import UnreadableFileError
 
@@ -166,5 +167,5 @@ def load_manifest(config: BuildConfig) -> dict[str, Any]:
 def describe_current(manifest: Mapping[str, Any], folder: str) -> str:
     """What there is when nothing has changed."""
     totals = manifest["totals"]
-    tokens = f", {totals['tokens']:,} tokens in {totals['shards']:,} shards" if "tokens" in totals else ""
+    tokens = f", {totals['tokens']:,} tokens in {count_things(totals['shards'], 'shard')}" if "tokens" in totals else ""
     return f"nothing has changed since the last build: {totals['documents']:,} documents{tokens}, in {folder}"

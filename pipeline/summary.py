@@ -21,7 +21,8 @@ def describe_reading(manifest: Mapping[str, Any], output: str | None) -> str:
     """The lines on what was read, of a manifest of word counts or of a dataset; `output` is the folder that keeps the rejects."""
     totals = manifest["totals"]
     source = count_things(len(manifest["files"]), "file")
-    lines = [f"read     {totals['documents']:,} documents, {totals['bytes']:,} bytes of text, from {source}"]
+    documents, size = count_things(totals["documents"], "document"), count_things(totals["bytes"], "byte")
+    lines = [f"read     {documents}, {size} of text, from {source}"]
     if totals["empty"]:
         lines.append(f"         {count_things(totals['empty'], 'document')} empty")
     if totals["replaced"]:
@@ -48,14 +49,14 @@ def describe_learning(tokenizer: Tokenizer, rules: MergeRules) -> str:
     model = tokenizer.model
     if model.name == "char":
         return f"learned  {count_things(rules.alphabet, 'character')}: vocabulary {len(tokenizer):,}\n"
-    shown = [f"{left} {right}" for left, right in model.merge_rules[:_SHOWN_RULES]]
+    old = len(model.merge_rules) - len(rules.pairs)
+    shown = [f"{left} {right}" for left, right in model.merge_rules[old : old + _SHOWN_RULES]]
     words = (token for token in model.vocab if token not in tokenizer.special_tokens and _is_word(tokenizer, token))
     longest = sorted(words, key=lambda token: (-len(token), token))[:_SHOWN_TOKENS]
-    old = len(model.merge_rules) - len(rules.pairs)
     basis = f"on top of {old:,} of the tokenizer that is extended" if old else f"on an alphabet of {rules.alphabet:,}"
     lines = [
         f"learned  {len(rules.pairs):,} merge rules {basis}: vocabulary {len(tokenizer):,}",
-        f"         first rules: {',  '.join(shown)}",
+        *([f"         first rules: {',  '.join(shown)}"] if shown else []),
         f"         long tokens: {',  '.join(longest)}",
     ]
     if rules.exhausted:
@@ -89,6 +90,7 @@ def describe_writing(manifest: Mapping[str, Any], output: str) -> str:
     return (
         f"encoded  {totals['encoded']:,} documents into {totals['tokens']:,} tokens{ratio}\n"
         f"{describe_lost_words(totals)}"
+        f"{describe_cutting(manifest)}"
         f"{describe_packing(manifest)}"
         f"wrote    {count_things(shards, 'shard')}, {size:,} bytes, in {output}\n"
         f"         an Embedding layer for these ids has {rows:,} rows\n"
@@ -101,6 +103,19 @@ def describe_lost_words(totals: Mapping[str, Any]) -> str:
     if not unknown + long:
         return ""
     return f"lost     {count_things(unknown + long, 'word')} became the unk token: {unknown:,} unknown, {long:,} too long\n"
+
+
+def describe_cutting(manifest: Mapping[str, Any]) -> str:
+    """The lines on rows that were cut or filled up: tokens are counted as rows were written."""
+    totals, rows = manifest["totals"], manifest.get("rows", {})
+    lines = ""
+    if totals.get("cut_documents"):
+        lost = f", {count_things(totals['cut_tokens'], 'token')} dropped" if "cut_tokens" in totals else ""
+        length = rows["truncation"]["max_length"]
+        lines += f"cut      {count_things(totals['cut_documents'], 'document')} longer than {length:,} tokens{lost}\n"
+    if "padding" in rows:
+        lines += f"filled   rows, to {rows['padding']['length']:,} tokens: the tokens above include padding\n"
+    return lines
 
 
 def describe_packing(manifest: Mapping[str, Any]) -> str:

@@ -167,6 +167,10 @@ def test_data_errors(trained: Path, tmp_path: Path) -> None:
     words = ("count", tmp_path / "raw.txt", "--output", output)
     check_error(call(*words, "--invalid-utf8", "error"), 3, "raw.txt", "row 1", "--invalid-utf8")
     check_error(call(*words, "--max-rejects", "0"), 3, "1 of 2 records")
+    words = ("train", tmp_path / "raw.txt", "--merges", "1", "--output", tmp_path / "t.json")
+    check_error(call(*words, "--max-rejects", "0"), 3, "1 of 2 records", "`tokenmill count` keeps a file that says which and why")
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith((".t.json", "t.json"))]
+    words = ("count", tmp_path / "raw.txt", "--output", output)
     assert call(*words, "--invalid-utf8", "replace").exit_code == 0
 
 

@@ -222,7 +222,7 @@ TEMPLATE = {"type": "TemplateProcessing", "single": [], "pair": [], "special_tok
         ({"added_tokens": {}}, "added_tokens: {} found where list belongs"),
         ({"added_tokens__0": "<s>"}, 'added_tokens[0]: "<s>" found where dict belongs'),
         ({"added_tokens__0__id": 5}, "added_tokens[0].id: 5, but '<s>' has the id 258 in model.vocab"),
-        ({"added_tokens__0__special": False}, "added_tokens[0].special: false is not known here"),
+        ({"added_tokens__0__special": 0}, "added_tokens[0].special: 0 found where bool belongs"),
         ({"added_tokens__0__lstrip": True}, "added_tokens[0].lstrip: true is not known here"),
         ({"added_tokens__0__content": "ab", "added_tokens__0__id": 256}, "the special token 'ab' can be no part of a rule"),
     ],

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.summary import describe_writing
 from tests.test_cli import call, check_error
 from tokenmill.errors import UsageError
 from tokenmill.postprocessors import Padding, Truncation
@@ -77,6 +78,20 @@ def test_what_is_cut_is_counted(folder: Path, tmp_path: Path) -> None:
     assert manifest["rows"] == {"truncation": {"max_length": 5, "stride": 0, "strategy": "longest_first", "side": "right"}}
     _, whole = encode(folder, tmp_path / "whole")
     assert "cut_tokens" not in whole["totals"] and "rows" not in whole
+
+
+def test_the_summary_says_what_was_cut_and_filled_up(folder: Path, tmp_path: Path) -> None:
+    def lines(*options: str) -> list[str]:
+        _, manifest = encode(folder, tmp_path / f"tokens-{len(options)}", *options)
+        return describe_writing(manifest, "tokens").split("\n")[1:-3]
+
+    assert lines() == []
+    assert lines("--max-length", "5") == ["cut      2 documents longer than 5 tokens, 11 tokens dropped"]
+    assert lines("--max-length", "5", "--overflow", "rows") == ["cut      2 documents longer than 5 tokens"]
+    assert lines("--max-length", "5", "--pad-to", "5", "--pad", "<pad>") == [
+        "cut      2 documents longer than 5 tokens, 11 tokens dropped",
+        "filled   rows, to 5 tokens: the tokens above include padding",
+    ]
 
 
 def test_columns_beside_the_ids(folder: Path, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def check_size(model: BpeModel, symbols: ExtendedSymbols, specials: Sequence[str
 def _number_tokens(model: BpeModel) -> dict[str, int]:
     """The tokens that training merges, numbered in order of id: all but special ones and those of byte fallback."""
     fallback = bytes_of_tokens().keys() if model.alphabet.byte_fallback else ()
-    others = {*model.special_tokens, *fallback}
+    others = {*model.reserved_tokens, *fallback}
     ordered = sorted((token for token in model.vocab if token not in others), key=lambda token: model.vocab[token])
     return {token: number for number, token in enumerate(ordered)}
 
@@ -151,7 +151,10 @@ def _forbid(model: BpeModel, number_of: dict[str, int], specials: Sequence[str])
     """Tokens that a rule could make, but that are there already, as what the old rules make of them."""
     fallback = bytes_of_tokens() if model.alphabet.byte_fallback else ()
     unmade = [model.token_of_id[token_id] for token_id in model.unmerged.ids.tolist()]
-    merged = (_merge_token(model, token, number_of) for token in (*model.special_tokens, *specials, *fallback, *unmade))
+    merged = (
+        _merge_token(model, token, number_of)
+        for token in (*model.special_tokens, *model.added_tokens, *specials, *fallback, *unmade)
+    )
     return [symbols for symbols in merged if symbols is not None and len(symbols) > 1]
 
 

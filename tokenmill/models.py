@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -54,8 +54,9 @@ class TokenWords:
 class Model:
     """What every model is: `vocab` maps tokens in their visible form to ids, `merge_rules` are pairs of tokens in order of rank.
 
-    `special_tokens` are in `vocab`; they never come out of text and no rule makes them. Construction checks that ids are unique,
-    fit into int32, and that every rule has its tokens; errors are `TokenizerFileError` and name the entry.
+    `special_tokens` are in `vocab`; they never come out of text and no rule makes them. The same goes for `added_tokens`, which
+    the tokenizer finds in every text before the model sees it. Construction checks that ids are unique, fit into int32, and that
+    every rule has its tokens; errors are `TokenizerFileError` and name the entry.
     """
 
     name: str
@@ -64,11 +65,12 @@ class Model:
     merge_rules: tuple[tuple[str, str], ...]
     special_tokens: tuple[str, ...] = ()
     unk_token: str | None = None
+    added_tokens: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         check_ids(self.vocab)
-        self._check_specials()
-        ordinary = self.vocab.keys() - set(self.special_tokens)
+        self._check_reserved()
+        ordinary = self.vocab.keys() - self.reserved_tokens
         self.alphabet.check_tokens(ordinary)
         for place, (left, right) in enumerate(self.merge_rules):
             if left not in ordinary or right not in ordinary or self.alphabet.join(left, right) not in ordinary:
@@ -79,18 +81,28 @@ class Model:
         for token in (left, right, self.alphabet.join(left, right)):
             if token not in self.vocab:
                 return f"({left!r}, {right!r}) needs the token {token!r}, which vocab lacks"
-            if token in self.special_tokens:
-                return f"the special token {token!r} can be no part of a rule"
+            if token in self.reserved_tokens:
+                kind = "special" if token in self.special_tokens else "added"
+                return f"the {kind} token {token!r} can be no part of a rule"
         raise AssertionError(f"({left!r}, {right!r}) lacks no token")
 
-    def _check_specials(self) -> None:
-        for place, token in enumerate(self.special_tokens):
-            if token not in self.vocab:
-                raise TokenizerFileError(f"special_tokens[{place}]: {token!r} has no id in vocab")
-            if token in self.special_tokens[:place]:
-                raise TokenizerFileError(f"special_tokens[{place}]: {token!r} stands twice")
+    def _check_reserved(self) -> None:
+        seen: set[str] = set()
+        for name in ("special_tokens", "added_tokens"):
+            for place, token in enumerate(getattr(self, name)):
+                if token not in self.vocab:
+                    raise TokenizerFileError(f"{name}[{place}]: {token!r} has no id in vocab")
+                if token in seen:
+                    also = ", in special_tokens too" if name == "added_tokens" and token in self.special_tokens else ""
+                    raise TokenizerFileError(f"{name}[{place}]: {token!r} stands twice{also}")
+                seen.add(token)
         if self.unk_token is not None and self.unk_token not in self.special_tokens:
             raise TokenizerFileError(f"unk: {self.unk_token!r} is not among special_tokens; add it there")
+
+    @cached_property
+    def reserved_tokens(self) -> frozenset[str]:
+        """Special and added tokens: those that the model makes of no text."""
+        return frozenset((*self.special_tokens, *self.added_tokens))
 
     @cached_property
     def token_of_id(self) -> Mapping[int, str]:
@@ -109,10 +121,10 @@ class Model:
 
     @cached_property
     def spellings(self) -> dict[int, bytes]:
-        """The bytes of each id; a special token stands for its own text."""
-        specials = frozenset(self.special_tokens)
+        """The bytes of each id; a special or added token stands for its own text."""
+        reserved = self.reserved_tokens
         return {
-            token_id: token.encode("utf-8") if token in specials else self.alphabet.spell(token)
+            token_id: token.encode("utf-8") if token in reserved else self.alphabet.spell(token)
             for token, token_id in self.vocab.items()
         }
 
@@ -243,7 +255,7 @@ class BpeModel(Model):
         return frozenset(self.vocab[token] for token in marked if not self.marks.holds(token))
 
     def _ordinary(self) -> set[str]:
-        return self.vocab.keys() - set(self.special_tokens)
+        return self.vocab.keys() - self.reserved_tokens
 
 
 def check_ids(vocab: Mapping[str, int]) -> None:

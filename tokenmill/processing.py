@@ -161,5 +161,5 @@ def _encode_known(tokenizer: Tokenizer, texts: pa.LargeStringArray, unit: str | 
     encoded, trace = (tokenizer.encode_counted(texts), None) if unit is None else tokenizer.trace_batch(texts, unit)
     if encoded.unknown.any():
         place = int(np.flatnonzero(encoded.unknown)[0])
-        raise UnknownCharacterError(tokenizer.describe_unknown(texts[place].as_py(), f"text {place}"))
+        raise UnknownCharacterError(tokenizer.describe_lost(texts.slice(place, 1), f"text {place}", False))
     return encoded, trace

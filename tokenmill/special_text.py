@@ -1,4 +1,4 @@
-"""Special tokens inside texts, for those who ask for them: found before anything else, the longest first, from left to right.
+"""Added tokens inside texts, and special ones for those who ask: found first of all, the longest first, from left to right.
 
 What lies between them is encoded as texts of their own, so that no word reaches across. As tiktoken and Hugging Face do it.
 """
@@ -20,19 +20,20 @@ Allowed = bool | Collection[str]
 
 
 class SplitTexts(NamedTuple):
-    """A batch without the special tokens in it.
+    """A batch without the tokens that were found in it.
 
-    `parts`: large_binary[p], what lies before, between and behind them; `part_ends`: int64[d], the parts of each text; `hits`:
-    int64[h, 2], behind which part a special token stands, and its id.
+    `parts`: large_binary[p], what lies before, between and behind them; `starts`: int64[p], where each begins in the batch;
+    `part_ends`: int64[d], the parts of each text; `hits`: int64[h, 2], behind which part a token stands, and its id.
     """
 
     parts: pa.LargeBinaryArray
+    starts: np.ndarray
     part_ends: np.ndarray
     hits: np.ndarray
 
 
 class SpecialFinder:
-    """Finds some special tokens in batches. Where there is none, a search for how they begin is all that it costs."""
+    """Finds some tokens in batches. Where there is none, a search for how they begin is all that it costs."""
 
     def __init__(self, ids: Mapping[str, int]) -> None:
         self._ids = {token.encode(): token_id for token, token_id in ids.items()}
@@ -41,8 +42,13 @@ class SpecialFinder:
         self._beginnings = sorted({token[:2] for token in self._ids})
 
     @classmethod
-    def of(cls, allowed: Allowed, special_tokens: Collection[str], vocab: Mapping[str, int]) -> SpecialFinder | None:
-        """For what `allow_special` says, None where nothing is to be found. `UsageError` for a token that is not special."""
+    def of(
+        cls, allowed: Allowed, special_tokens: Collection[str], added_tokens: Collection[str], vocab: Mapping[str, int]
+    ) -> SpecialFinder | None:
+        """For added tokens and what `allow_special` says, None where nothing is to be found.
+
+        Raises `UsageError` for a token that is not special.
+        """
         chosen = special_tokens if allowed is True else (allowed or ())
         if isinstance(chosen, str):
             raise UsageError(f"allow_special: give True or several tokens, such as {{{chosen!r}}}, not one text")
@@ -50,13 +56,16 @@ class SpecialFinder:
             if token not in special_tokens:
                 there = ", ".join(special_tokens) or "none"
                 raise UsageError(f"allow_special: {token!r} is no special token; there are: {there}")
-        return cls({token: vocab[token] for token in chosen}) if chosen else None
+        wanted = (*chosen, *added_tokens)
+        return cls({token: vocab[token] for token in wanted}) if wanted else None
 
     def split(self, texts: pa.Array) -> SplitTexts | None:
-        """The batch cut at the special tokens in it, None where there is none."""
+        """The batch cut at the tokens in it, None where there is none."""
         text, ends = text_buffers(texts)
         data = text.tobytes()
         places = [place for beginning in self._beginnings for place in _find_all(data, beginning)]
+        if not places:
+            return None
         candidates = np.unique(np.searchsorted(ends, np.array(places, np.int64), side="right"))
         found = {int(document): self._find(data, ends, int(document)) for document in candidates}
         if not any(found.values()):
@@ -64,13 +73,14 @@ class SpecialFinder:
         return self._cut(data, ends, {document: spans for document, spans in found.items() if spans})
 
     def _find(self, data: bytes, ends: np.ndarray, document: int) -> list[tuple[int, int]]:
-        """Where special tokens begin and end in a document, as positions in the batch."""
+        """Where tokens begin and end in a document, as positions in the batch."""
         start = int(ends[document - 1]) if document else 0
         found = self._pattern.finditer(data[start : int(ends[document])])
         return [(start + match.start(), start + match.end()) for match in found]
 
     def _cut(self, data: bytes, ends: np.ndarray, found: dict[int, list[tuple[int, int]]]) -> SplitTexts:
         part_ends: list[int] = []
+        starts: list[int] = []
         sizes: list[int] = []
         pieces: list[bytes] = []
         hits: list[tuple[int, int]] = []
@@ -79,15 +89,18 @@ class SpecialFinder:
             for first, last in found.get(document, ()):
                 hits.append((len(sizes), self._ids[data[first:last]]))
                 pieces.append(data[start:first])
+                starts.append(start)
                 sizes.append(first - start)
                 start = last
             pieces.append(data[start:end])
+            starts.append(start)
             sizes.append(end - start)
             part_ends.append(len(sizes))
             start = end
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
         parts = wrap_binary(np.frombuffer(b"".join(pieces), np.uint8), offsets)
-        return SplitTexts(parts, np.array(part_ends, np.int64), np.array(hits, np.int64).reshape(-1, 2))
+        edges = (np.array(starts, np.int64), np.array(part_ends, np.int64))
+        return SplitTexts(parts, *edges, np.array(hits, np.int64).reshape(-1, 2))
 
 
 def join_parts(encoded: pa.LargeListArray, unknown: np.ndarray, split: SplitTexts) -> tuple[pa.LargeListArray, np.ndarray]:

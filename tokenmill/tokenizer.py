@@ -28,10 +28,10 @@ from tokenmill.models import BpeModel
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.processing import Encoding, Processed, process_text, process_texts
-from tokenmill.special_text import Allowed, SpecialFinder, join_parts
+from tokenmill.special_text import Allowed, SpecialFinder, SplitTexts, join_parts
 from tokenmill.templates import FIRST, SECOND, Template, check_template
 from tokenmill.tokenizer_files import read_file, read_folder
-from tokenmill.tracing import Trace
+from tokenmill.tracing import Trace, join_traces
 from tokenmill.unmatched import describe_lost_word
 from tokenmill.wordpiece import WordPieceModel
 
@@ -149,6 +149,11 @@ class Tokenizer:
         """Rows of the Embedding layer that takes every id: the largest id + 1."""
         return self.model.embedding_rows
 
+    @property
+    def added_tokens(self) -> tuple[str, ...]:
+        """Tokens that are found in every text before it is normalized and cut into words, though they are not special."""
+        return self.model.added_tokens
+
     def __len__(self) -> int:
         """Number of tokens."""
         return len(self.model.vocab)
@@ -166,8 +171,8 @@ class Tokenizer:
     def encode(self, text: str | bytes, *, allow_special: Allowed = False) -> list[int]:
         """Token ids of one text. bytes need not be UTF-8 where the model takes bytes.
 
-        Special tokens inside the text are plain text, unless `allow_special` is True or names those that are meant. The
-        template's are not added: `process` and `wrap` do that.
+        Special tokens inside the text are plain text, unless `allow_special` is True or names those that are meant; added
+        tokens are always found. The template's are not added: `process` and `wrap` do that.
         Raises `UnknownCharacterError` where the model has no unk token and lacks a character.
         """
         data = text if isinstance(text, bytes) else _utf_8_of(text)
@@ -208,16 +213,31 @@ class Tokenizer:
         """As `encode_known`; also says for how many words an unk token stands, and how many special tokens were found."""
         if texts.type not in (pa.large_string(), pa.large_binary()):
             texts = large_strings(texts)
-        finder = SpecialFinder.of(allow_special, self.special_tokens, self.model.vocab) if allow_special else None
-        split = None if finder is None else finder.split(texts)
-        if split is not None:
-            parts = self.encode_counted(split.parts)
-            ids, unknown = join_parts(parts.ids, parts.unknown, split)
-            return parts._replace(ids=ids, unknown=unknown, specials=len(split.hits))
+        split = self.split_texts(texts, allow_special)
         with self._lock:
-            if self._encoder is None:
-                self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
-            return self._encoder.encode(texts)
+            encoded = self._warm_encoder().encode(texts if split is None else split.parts)
+        return encoded if split is None else self._join(encoded, split)
+
+    def split_texts(self, texts: pa.Array, allow_special: Allowed = False) -> SplitTexts | None:
+        """Texts (large_string or large_binary) cut at added tokens and allowed special ones, None where they hold none."""
+        finder = self._added_finder
+        if allow_special:
+            finder = SpecialFinder.of(allow_special, self.special_tokens, self.added_tokens, self.model.vocab)
+        return None if finder is None else finder.split(texts)
+
+    @cached_property
+    def _added_finder(self) -> SpecialFinder | None:
+        return SpecialFinder.of(False, self.special_tokens, self.added_tokens, self.model.vocab)
+
+    def _join(self, parts: Encoded, split: SplitTexts) -> Encoded:
+        ids, unknown = join_parts(parts.ids, parts.unknown, split)
+        specials = np.isin(split.hits[:, 1], [self.model.vocab[token] for token in self.special_tokens])
+        return parts._replace(ids=ids, unknown=unknown, specials=int(specials.sum()))
+
+    def _warm_encoder(self) -> Encoder:
+        if self._encoder is None:
+            self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
+        return self._encoder
 
     def process_batch(
         self, texts: pa.Array | Sequence[str], pairs: pa.Array | Sequence[str] | None = None, **options: Any
@@ -239,10 +259,13 @@ class Tokenizer:
 
     def trace_batch(self, texts: pa.Array, unit: str = "characters") -> tuple[Encoded, Trace]:
         """As `encode_counted`, and which part of its text each token comes from."""
+        texts = large_strings(texts)
+        split = self.split_texts(texts)
         with self._lock:
-            if self._encoder is None:
-                self._encoder = Encoder(self.model, self.pretokenizer, self.normalizer)
-            return self._encoder.trace(large_strings(texts), unit)
+            if split is None:
+                return self._warm_encoder().trace(texts, unit)
+            encoded, trace = self._warm_encoder().trace(split.parts, "bytes")
+        return self._join(encoded, split), join_traces(trace, encoded.ids.offsets.to_numpy(), split, texts, unit)
 
     def _encode_checked(self, texts: pa.Array, allow_special: Allowed) -> pa.LargeListArray:
         encoded, unknown, *_ = self.encode_counted(texts, allow_special=allow_special)
@@ -252,13 +275,14 @@ class Tokenizer:
         return encoded
 
     def describe_lost(self, texts: pa.Array, place: str, allow_special: Allowed) -> str:
-        """`describe_unknown` for the one text of an array, in which special tokens may stand."""
-        finder = SpecialFinder.of(allow_special, self.special_tokens, self.model.vocab) if allow_special else None
-        split = None if finder is None else finder.split(texts)
+        """`describe_unknown` for the one text of an array, in which special or added tokens may stand."""
+        split = self.split_texts(texts, allow_special)
         if split is None:
             return self.describe_unknown(texts[0].as_py(), place)
-        part = int(np.flatnonzero(self.encode_counted(split.parts).unknown)[0])
-        return self.describe_unknown(split.parts[part].as_py(), f"{place}, after {part} special tokens")
+        with self._lock:
+            part = int(np.flatnonzero(self._warm_encoder().encode(split.parts).unknown)[0])
+        kinds = "special or added" if self.added_tokens else "special"
+        return self.describe_unknown(split.parts[part].as_py(), f"{place}, after {part} {kinds} tokens")
 
     def describe_unknown(self, text: str | bytes, place: str) -> str:
         """Which character of a text the alphabet lacks, where, and what to do about it."""

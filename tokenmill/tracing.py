@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from tokenmill.arrow import text_buffers
 from tokenmill.kernels import trace as kernel
 from tokenmill.kernels.scan_classes import CODE_POINTS
 from tokenmill.models import BpeModel
 from tokenmill.normalizing import Alignment
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.scanners import Block
+from tokenmill.special_text import SplitTexts
 from tokenmill.wordpiece import WordPieceModel
 
 UNITS = ("bytes", "characters")
@@ -91,6 +94,31 @@ class WordPlacer:
         doc_words = np.concatenate(self._doc_words)
         words = np.repeat(np.arange(token_ends.size), np.diff(token_ends, prepend=0)) - np.repeat(doc_words[:-1], tokens)
         return Trace(spans - np.repeat(starts, tokens, axis=0), words)
+
+
+def join_traces(trace: Trace, offsets: np.ndarray, split: SplitTexts, texts: pa.Array, unit: str) -> Trace:
+    """Of the parts of texts, in bytes, the trace of the texts in `unit`: found tokens are words of their own.
+
+    `offsets`: int64[p + 1], the tokens of each part.
+    """
+    text, (_, part_ends) = text_buffers(texts)[0], text_buffers(split.parts)
+    sizes, tokens = np.diff(part_ends, prepend=0), np.diff(offsets)
+    before, hits = split.hits[:, 0], offsets[split.hits[:, 0] + 1]
+    first_parts = np.concatenate([np.zeros(1, np.int64), split.part_ends])[:-1]
+    first_of_part = np.repeat(first_parts, np.diff(split.part_ends, prepend=0))
+    # The words of a part are numbered from 0 on; behind each but the last of its text stands a found one.
+    part_words = np.zeros(tokens.size, np.int64)
+    part_words[tokens > 0] = trace.words[offsets[1:][tokens > 0] - 1] + 1
+    words_before = np.concatenate([np.zeros(1, np.int64), np.cumsum(part_words + 1)])
+    base = words_before[:-1] - words_before[first_of_part]
+    words = np.insert(trace.words + np.repeat(base, tokens), hits, base[before] + part_words[before])
+    found = np.stack([split.starts[before] + sizes[before], split.starts[before + 1]], axis=1)
+    spans = np.insert(trace.spans + np.repeat(split.starts, tokens)[:, None], hits, found, axis=0)
+    starts = np.insert(np.repeat(split.starts[first_of_part], tokens), hits, split.starts[first_of_part[before]])
+    starts = np.stack([starts, starts], axis=1)
+    if unit == "characters":
+        spans, starts = to_characters(spans, text), to_characters(starts, text)
+    return Trace(spans - starts, words)
 
 
 def to_original(spans: np.ndarray, origins: Alignment) -> np.ndarray:

@@ -82,8 +82,8 @@ class WordPieceModel(Model):
     @cached_property
     def _ordinary(self) -> dict[str, int]:
         """The tokens that come out of text."""
-        specials = frozenset(self.special_tokens)
-        return {token: token_id for token, token_id in self.vocab.items() if token not in specials}
+        reserved = self.reserved_tokens
+        return {token: token_id for token, token_id in self.vocab.items() if token not in reserved}
 
     @cached_property
     def _longest(self) -> int:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
+
 from tokenmill import reference_words
 from tokenmill.data import load_class_table
 from tokenmill.explain.matching import Match, match_symbols, split_symbols
@@ -95,10 +97,10 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
     """
     check_text(text)
     check_length(len(text), "the text has", "give a part of it")
-    original, text = text, tokenizer.normalizer.normalize(text)
+    original, parts = text, [_Part(tokenizer.normalizer.normalize(part), token) for part, token in _cut_added(tokenizer, text)]
+    text = "".join(part.text + part.token for part in parts)
     check_length(len(text), "the text, normalized, has", "give a part of it")
-    ranks = {rule: rank for rank, rule in enumerate(tokenizer.merge_rules)}
-    explained = [_explain_word(tokenizer, ranks, text, *place) for place in place_words(tokenizer.pretokenizer, text)]
+    explained = list(_explain_parts(tokenizer, parts, text))
     words = tuple(word for word, _ in explained)
     ids = tuple(token_id for word in words for token_id in word.ids)
     known = [token_id for token_id in ids if token_id is not None]
@@ -118,6 +120,36 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
         decoded=decoded,
         same=decoded == original,
     )
+
+
+class _Part(NamedTuple):
+    """What the model takes, normalized, and the added token behind it, "" behind the last one."""
+
+    text: str
+    token: str
+
+
+def _cut_added(tokenizer: Tokenizer, text: str) -> list[tuple[str, str]]:
+    """A text as what lies between added tokens, and these: `a<think>b` gives `a` `<think>`, `b` and nothing."""
+    split = tokenizer.split_texts(pa.array([text], pa.large_string()))
+    if split is None:
+        return [(text, "")]
+    tokens = [tokenizer.model.token_of_id[token_id] for token_id in split.hits[:, 1].tolist()]
+    return list(zip((part.decode() for part in split.parts.to_pylist()), [*tokens, ""], strict=True))
+
+
+def _explain_parts(tokenizer: Tokenizer, parts: list[_Part], text: str) -> Iterator[tuple[WordExplanation, list[int]]]:
+    """The words of all parts, and the added tokens between them, with their places in the whole text."""
+    ranks = {rule: rank for rank, rule in enumerate(tokenizer.merge_rules)}
+    start = 0
+    for part in parts:
+        for word, place in place_words(tokenizer.pretokenizer, part.text):
+            yield _explain_word(tokenizer, ranks, text, word, start + place)
+        start += len(part.text)
+        if part.token:
+            steps = _Steps(part.token, [part.token], [part.token], [tokenizer.model.vocab[part.token]], [])
+            yield _place_steps(tokenizer, steps, text, len(part.token), start)
+        start += len(part.token)
 
 
 def place_words(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[str, int]]:
@@ -180,7 +212,11 @@ def _explain_word(
     """A word that begins at character `start`, and where in the text its unknown characters are."""
     model = tokenizer.model
     steps = _match_word(model, word) if isinstance(model, WordPieceModel) else _merge_word(model, ranks, word)
-    first_byte, end = len(text[:start].encode()), start + len(word)
+    return _place_steps(tokenizer, steps, text, len(word), start)
+
+
+def _place_steps(tokenizer: Tokenizer, steps: _Steps, text: str, length: int, start: int) -> tuple[WordExplanation, list[int]]:
+    first_byte, end = len(text[:start].encode()), start + length
     explained = WordExplanation(
         word=steps.word,
         characters=(start, end),

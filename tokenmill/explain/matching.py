@@ -52,7 +52,7 @@ def match_symbols(model: WordPieceModel, symbols: list[str]) -> MatchedWord:
 
 
 def _match(model: WordPieceModel, symbols: list[str]) -> Iterator[Match]:
-    vocab = model.vocab.keys() - set(model.special_tokens)
+    vocab = model.vocab.keys() - model.reserved_tokens
     most, at = max([_MOST_TRIED, *map(len, vocab)]), 0
     while at < len(symbols):
         prefix = model.continuation_prefix if at else ""

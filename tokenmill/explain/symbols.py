@@ -25,7 +25,7 @@ def split_word(word: str, model: str, marks_spaces: bool) -> list[str]:
 
 def is_known(model: Model, symbol: str) -> bool:
     """Whether text can make a token of this spelling: special tokens never come out of text."""
-    return symbol in model.vocab and symbol not in model.special_tokens
+    return symbol in model.vocab and symbol not in model.reserved_tokens
 
 
 def check_length(characters: int, what: str, way_out: str) -> None:

@@ -49,6 +49,13 @@ def refuse_options(tokenizer: Tokenizer, target: str) -> None:
         raise UsageError(f"{target} cannot say how {tokenizer.pretokenizer} cuts words; use --to native")
 
 
+def refuse_added(tokenizer: Tokenizer, target: str) -> None:
+    """Formats other than ours and Hugging Face's know no tokens that are found in every text."""
+    if tokenizer.added_tokens:
+        token = tokenizer.added_tokens[0]
+        raise UsageError(f"{target} cannot say that {token!r} is found in every text; use --to native or --to huggingface")
+
+
 def bpe_model_of(tokenizer: Tokenizer, target: str) -> BpeModel:
     """The model, where it is one that merges by rules; formats that hold rules take no other."""
     if not isinstance(tokenizer.model, BpeModel):

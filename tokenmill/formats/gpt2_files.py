@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.formats.building import Rule, bpe_model_of, build_tokenizer, refuse_marks, refuse_options, refuse_parts
+from tokenmill.formats.building import (
+    Rule,
+    bpe_model_of,
+    build_tokenizer,
+    refuse_added,
+    refuse_marks,
+    refuse_options,
+    refuse_parts,
+)
 from tokenmill.formats.json_text import excerpt, parse_object
 from tokenmill.tokenizer import Tokenizer
 
@@ -54,6 +62,7 @@ def dumps(tokenizer: Tokenizer) -> dict[str, bytes]:
         raise UsageError(f"{VOCAB} holds tokens of bytes, this {model.name} model has tokens of characters; use --to native")
     refuse_options(tokenizer, f"{VOCAB} and {MERGES}")
     refuse_parts(tokenizer, f"{VOCAB} and {MERGES}")
+    refuse_added(tokenizer, f"{VOCAB} and {MERGES}")
     refuse_marks(model, f"{VOCAB} and {MERGES}")
     if tokenizer.pretokenizer.name != "gpt2":
         raise UsageError(

@@ -4,6 +4,8 @@ What is read and written: WordPiece, see `huggingface_wordpiece.py`; the model B
 and decoders of `huggingface_cutting.py`; the normalizers and post-processors of `huggingface_parts.py`. Anything else is refused
 by its name and place, since it would give other ids in silence.
 
+Added tokens: `huggingface_tokens.py`.
+
 Two things stay different. Special tokens inside a text: Hugging Face takes them for tokens, here they are plain text. And each
 program cuts words by its own Unicode version.
 """
@@ -23,11 +25,10 @@ from tokenmill.formats.huggingface_fields import (
     Fields,
     check_fields,
     read_component,
-    typed,
 )
 from tokenmill.formats.huggingface_parts import read_parts, write_normalizer, write_template
-from tokenmill.formats.json_text import excerpt, parse_object
-from tokenmill.models import Model
+from tokenmill.formats.huggingface_tokens import read_tokens, write_added
+from tokenmill.formats.json_text import parse_object
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.wordpiece import WordPieceModel
 
@@ -39,11 +40,6 @@ _TOP: Fields = {
     **dict.fromkeys(("version", "model", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder"), ANYTHING),
     "truncation": _NONE,
     "padding": _NONE,
-}
-_ADDED_TOKEN: Fields = {
-    **dict.fromkeys(("id", "content", "normalized"), ANYTHING),
-    "special": (True,),
-    **dict.fromkeys(("single_word", "lstrip", "rstrip"), (False,)),
 }
 
 # --- import -----------------------------------------------------------------------------------------------------------------
@@ -61,36 +57,11 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     if model is None:
         raise TokenizerFileError("model: there is none")
     if model["type"] == "WordPiece":
-        vocab, specials = _read_tokens(document, model)
-        return read_parts(document, huggingface_wordpiece.read_tokenizer(document, model, vocab, specials))
+        return read_parts(document, huggingface_wordpiece.read_tokenizer(document, model, read_tokens(document, model)))
     cutting = read_cutting(document)
     check_decoder(document, cutting)
-    vocab, specials = _read_tokens(document, model)
-    read = huggingface_bpe.read_model(model, cutting, vocab, specials)
+    read = huggingface_bpe.read_model(model, cutting, read_tokens(document, model))
     return read_parts(document, Tokenizer(read, pretokenizer=cutting.pretokenizer))
-
-
-def _read_tokens(document: dict[str, Any], model: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
-    """The vocabulary of a document, and the special tokens."""
-    vocab = typed("model.vocab", model.get("vocab"), dict)
-    return _add_tokens(vocab, typed("added_tokens", document.get("added_tokens", []), list))
-
-
-def _add_tokens(vocab: dict[str, int], added: list[Any]) -> tuple[dict[str, int], list[str]]:
-    """The vocabulary with the added tokens, and those, which are the special ones."""
-    vocab, specials = dict(vocab), []
-    for place, token in enumerate(added):
-        where = f"added_tokens[{place}]"
-        check_fields(where, typed(where, token, dict), _ADDED_TOKEN)
-        content, token_id = typed(f"{where}.content", token.get("content"), str), token.get("id")
-        if "special" not in token:
-            raise TokenizerFileError(f"{where}.special: it is missing; {content!r} must be a special token")
-        if vocab.setdefault(content, token_id) != token_id:
-            raise TokenizerFileError(
-                f"{where}.id: {excerpt(token_id)}, but {content!r} has the id {vocab[content]} in model.vocab"
-            )
-        specials.append(content)
-    return vocab, specials
 
 
 # --- export -----------------------------------------------------------------------------------------------------------------
@@ -105,7 +76,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "version": _VERSION,
         "truncation": None,
         "padding": None,
-        "added_tokens": _write_specials(tokenizer.model),
+        "added_tokens": write_added(tokenizer.model),
         "normalizer": write_normalizer(tokenizer.normalizer, tokenizer.pretokenizer),
         "pre_tokenizer": None,
         "post_processor": write_template(tokenizer),
@@ -126,8 +97,3 @@ def _write_model(tokenizer: Tokenizer) -> dict[str, Any]:
         "decoder": write_decoder(tokenizer),
         "model": huggingface_bpe.write_model(tokenizer, model),
     }
-
-
-def _write_specials(model: Model) -> list[dict[str, Any]]:
-    switches = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    return [{"id": model.vocab[token], "content": token, **switches} for token in model.special_tokens]

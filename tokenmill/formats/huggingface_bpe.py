@@ -7,7 +7,6 @@ last symbol of a word, `continuing_subword_prefix` our continuation prefix.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from tokenmill.alphabets import MARKER
@@ -15,6 +14,7 @@ from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.building import Rule
 from tokenmill.formats.huggingface_cutting import Cutting, shows_spaces
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, typed
+from tokenmill.formats.huggingface_tokens import Tokens, list_vocabulary
 from tokenmill.formats.json_text import excerpt
 from tokenmill.models import BpeModel, alphabet_of
 from tokenmill.tokenizer import Tokenizer
@@ -32,8 +32,8 @@ _RULE = re.compile(r"merge_rules\[(\d+)\]")
 # --- import -----------------------------------------------------------------------------------------------------------------
 
 
-def read_model(model: dict[str, Any], cutting: Cutting, vocab: dict[str, int], specials: Sequence[str]) -> BpeModel:
-    """The model; `vocab` holds added tokens too. Raises `TokenizerFileError`, which names merges by their place in the file."""
+def read_model(model: dict[str, Any], cutting: Cutting, tokens: Tokens) -> BpeModel:
+    """The model. Raises `TokenizerFileError`, which names merges by their place in the file."""
     check_fields("model", model, _FIELDS)
     rules = read_rules(model)
     names = ("ignore_merges", "fuse_unk", "byte_fallback")
@@ -42,9 +42,9 @@ def read_model(model: dict[str, Any], cutting: Cutting, vocab: dict[str, int], s
     marks = _read_marks(model)
     if of_bytes and marks.text:
         raise TokenizerFileError(f"model: {excerpt(marks.text)} marks words; behind ByteLevel that is not known here")
-    shown = _show_spaces(cutting, vocab, specials, fallback=fallback)
-    unk = _read_unk(model, vocab, specials, of_bytes=of_bytes)
-    more = [] if unk is None or unk in specials else [unk]
+    shown = _show_spaces(cutting, tokens, fallback=fallback)
+    unk = _read_unk(model, tokens, of_bytes=of_bytes)
+    more = [] if unk is None or unk in tokens.specials else [unk]
     try:
         alphabet = alphabet_of(
             "byte-bpe" if of_bytes else "char-bpe",
@@ -55,13 +55,14 @@ def read_model(model: dict[str, Any], cutting: Cutting, vocab: dict[str, int], s
         return BpeModel(
             "byte-bpe" if of_bytes else "char-bpe",
             alphabet,
-            {shown.get(token, token): token_id for token, token_id in vocab.items()},
+            {shown.get(token, token): token_id for token, token_id in tokens.vocab.items()},
             tuple((shown.get(left, left), shown.get(right, right)) for _, (left, right) in rules),
-            (*specials, *more),
+            (*tokens.specials, *more),
             unk,
             ignore_merges=flags["ignore_merges"],
             # Where all 256 bytes are tokens, nothing is unknown.
             fuse_unk=flags["fuse_unk"] and not of_bytes,
+            added_tokens=tokens.added,
         )
     except UsageError as error:
         raise TokenizerFileError(f"model: {error}") from None
@@ -97,14 +98,14 @@ def _read_marks(model: dict[str, Any]) -> WordMarks:
         raise TokenizerFileError(f"model: {error}") from None
 
 
-def _read_unk(model: dict[str, Any], vocab: dict[str, int], specials: Sequence[str], *, of_bytes: bool) -> str | None:
+def _read_unk(model: dict[str, Any], tokens: Tokens, *, of_bytes: bool) -> str | None:
     """The unk token; one without an id, or of a model of bytes that is no special token, is never used."""
     unk = model.get("unk_token")
-    known = isinstance(unk, str) and (unk in specials if of_bytes else unk in vocab)
+    known = isinstance(unk, str) and (unk in tokens.specials if of_bytes else unk in tokens.vocab)
     return unk if known else None
 
 
-def _show_spaces(cutting: Cutting, vocab: dict[str, int], specials: Sequence[str], *, fallback: bool) -> dict[str, str]:
+def _show_spaces(cutting: Cutting, tokens: Tokens, *, fallback: bool) -> dict[str, str]:
     """How tokens with spaces look here, where a space is `Ġ`; without byte fallback, a `Ġ` of the text would become one too."""
     if cutting.symbols != "plain" or not cutting.pretokenizer.marks_spaces:
         return {}
@@ -112,10 +113,11 @@ def _show_spaces(cutting: Cutting, vocab: dict[str, int], specials: Sequence[str
         raise TokenizerFileError(
             f"pre_tokenizer: spaces stay as they are behind {cutting.pretokenizer}; that is known here with byte_fallback alone"
         )
-    for token in vocab.keys() - set(specials):
+    ordinary = tokens.vocab.keys() - {*tokens.specials, *tokens.added}
+    for token in ordinary:
         if MARKER in token:
             raise TokenizerFileError(f"model.vocab: {excerpt(token)} holds {MARKER}, which stands for a space here")
-    return {token: token.replace(" ", MARKER) for token in vocab.keys() - set(specials) if " " in token}
+    return {token: token.replace(" ", MARKER) for token in ordinary if " " in token}
 
 
 # --- export -----------------------------------------------------------------------------------------------------------------
@@ -132,12 +134,11 @@ def write_model(tokenizer: Tokenizer, model: BpeModel) -> dict[str, Any]:
         )
     if model.takes_any_bytes and model.marks.text:
         raise UsageError(f"Hugging Face's ByteLevel cannot say that {model.marks.text!r} marks words; use --to native")
-    ordered = sorted(model.vocab.items(), key=lambda entry: entry[1])
     kept = not model.takes_any_bytes and tokenizer.pretokenizer.marks_spaces and not shows_spaces(tokenizer)
-    specials = frozenset(model.special_tokens)
+    reserved = model.reserved_tokens
 
     def show(token: str) -> str:
-        return token.replace(MARKER, " ") if kept and token not in specials else token
+        return token.replace(MARKER, " ") if kept and token not in reserved else token
 
     return {
         "type": "BPE",
@@ -148,6 +149,6 @@ def write_model(tokenizer: Tokenizer, model: BpeModel) -> dict[str, Any]:
         "fuse_unk": model.fuse_unk,
         "byte_fallback": model.alphabet.byte_fallback,
         "ignore_merges": model.ignore_merges,
-        "vocab": {show(token): token_id for token, token_id in ordered},
+        "vocab": {show(token): token_id for token, token_id in list_vocabulary(tokenizer)},
         "merges": [[show(left), show(right)] for left, right in model.merge_rules],
     }

@@ -5,13 +5,13 @@ The decoder's `cleanup`, which takes spaces before punctuation away, changes no 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tokenmill.continuations import PREFIX
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.building import refuse_options
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, read_component, typed
+from tokenmill.formats.huggingface_tokens import Tokens, list_vocabulary
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.wordpiece import MOST_CHARACTERS, MOST_LIMIT, WordPieceModel, wordpiece_alphabet
@@ -24,8 +24,8 @@ _CUTTERS = {"BertPreTokenizer": "bert", "Whitespace": "whitespace-punct"}
 _NO_LIMIT = (1 << 63) - 1
 
 
-def read_tokenizer(document: dict[str, Any], model: dict[str, Any], vocab: dict[str, int], specials: Sequence[str]) -> Tokenizer:
-    """The tokenizer of a document with this model; `vocab` and `specials` are those of all its tokens."""
+def read_tokenizer(document: dict[str, Any], model: dict[str, Any], tokens: Tokens) -> Tokenizer:
+    """The tokenizer of a document with this model."""
     check_fields("model", model, _MODEL)
     prefix = typed("model.continuing_subword_prefix", model.get("continuing_subword_prefix", PREFIX), str)
     limit = typed("model.max_input_chars_per_word", model.get("max_input_chars_per_word", MOST_CHARACTERS), int)
@@ -40,10 +40,10 @@ def read_tokenizer(document: dict[str, Any], model: dict[str, Any], vocab: dict[
         raise TokenizerFileError(f"model.continuing_subword_prefix: {error}") from None
     _check_decoder(document, prefix)
     # An unk token that is an ordinary one there is none that text could make: the words of these pre-tokenizers hold no bracket.
-    names = tuple(dict.fromkeys([*specials, *([unk] if unk in vocab else [])]))
-    made = WordPieceModel(
-        "wordpiece", alphabet, vocab, (), names, unk if unk in vocab else None, None if limit > MOST_LIMIT else limit
-    )
+    known = unk if unk in tokens.vocab else None
+    specials = tuple(dict.fromkeys([*tokens.specials, *([] if known is None else [known])]))
+    most = None if limit > MOST_LIMIT else limit
+    made = WordPieceModel("wordpiece", alphabet, tokens.vocab, (), specials, known, most, added_tokens=tokens.added)
     return Tokenizer(made, pretokenizer=PreTokenizer(_CUTTERS[cutter["type"]]))
 
 
@@ -77,6 +77,6 @@ def write_parts(tokenizer: Tokenizer, model: WordPieceModel) -> dict[str, Any]:
             "unk_token": model.unk_token,
             "continuing_subword_prefix": model.continuation_prefix,
             "max_input_chars_per_word": _NO_LIMIT if model.max_word_characters is None else model.max_word_characters,
-            "vocab": dict(sorted(model.vocab.items(), key=lambda entry: entry[1])),
+            "vocab": dict(list_vocabulary(tokenizer)),
         },
     }

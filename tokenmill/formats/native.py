@@ -13,6 +13,7 @@ from typing import Any
 from tokenmill import schemas, wordpiece
 from tokenmill.code_points import CodePointModel
 from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.formats.building import refuse_added
 from tokenmill.formats.json_text import parse_object, to_json
 from tokenmill.models import BpeModel, Model, alphabet_of
 from tokenmill.names import WORDPIECE_MODELS
@@ -32,6 +33,7 @@ _KEYS = {
     "postprocessor": dict,
     "pretokenizer": (str, dict),
     "special_tokens": list,
+    "added_tokens": list,
     "unk": (str, type(None)),
     "unicode": str,
     "training": dict,
@@ -57,6 +59,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "normalizer": tokenizer.normalizer.spec,
         "pretokenizer": tokenizer.pretokenizer.spec,
         "special_tokens": list(model.special_tokens),
+        **({"added_tokens": list(model.added_tokens)} if model.added_tokens else {}),
         "unk": model.unk_token,
         "unicode": tokenizer.pretokenizer.unicode_version,
         "training": tokenizer.training,
@@ -100,6 +103,7 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
         raise UsageError("a file of two keys cannot say which special tokens stand around a text; use --to native")
     if told := _describe_encoding(model):
         raise UsageError(f"a file of two keys cannot say {next(iter(told))}; use --to native")
+    refuse_added(tokenizer, "a file of two keys")
     if model.special_tokens:
         raise UsageError(f"a file of two keys cannot say that {model.special_tokens[0]!r} is a special token; use --to native")
     return _write({}, model)
@@ -136,16 +140,16 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
         raise TokenizerFileError(f"postprocessor: {error}") from None
 
 
-def _read_specials(document: dict[str, Any]) -> tuple[str, ...]:
-    tokens = enumerate(document.get("special_tokens", []))
-    return tuple(_check_string(f"special_tokens[{place}]", token) for place, token in tokens)
+def _read_tokens(document: dict[str, Any], key: str) -> tuple[str, ...]:
+    """`special_tokens` or `added_tokens`."""
+    return tuple(_check_string(f"{key}[{place}]", token) for place, token in enumerate(document.get(key, [])))
 
 
 def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
     rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
     _refuse_keys(document, ("max_word_characters",))
     name, fallback = document.get("model", "char-bpe"), document.get("byte_fallback", False)
-    specials = _read_specials(document)
+    specials = _read_tokens(document, "special_tokens")
     try:
         alphabet = alphabet_of(name, marks_spaces=marks_spaces, marks=_read_marks(document), byte_fallback=fallback)
     except UsageError as error:
@@ -159,6 +163,7 @@ def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
         document.get("unk"),
         ignore_merges=document.get("ignore_merges", False),
         fuse_unk=document.get("fuse_unk", False),
+        added_tokens=_read_tokens(document, "added_tokens"),
     )
 
 
@@ -171,7 +176,8 @@ def _read_wordpiece(document: dict[str, Any], *, marks_spaces: bool) -> WordPiec
     except UsageError as error:
         raise TokenizerFileError(f"continuation_prefix: {error}") from None
     limit = document.get("max_word_characters", wordpiece.limit_of(name, None))
-    return WordPieceModel(name, alphabet, document["vocab"], rules, _read_specials(document), document.get("unk"), limit)
+    specials, added = (_read_tokens(document, key) for key in ("special_tokens", "added_tokens"))
+    return WordPieceModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"), limit, added_tokens=added)
 
 
 def _refuse_keys(document: dict[str, Any], keys: tuple[str, ...]) -> None:
@@ -183,10 +189,11 @@ def _refuse_keys(document: dict[str, Any], keys: tuple[str, ...]) -> None:
 
 def _read_code_points(document: dict[str, Any]) -> CodePointModel:
     """A model without a written vocabulary: `vocab` holds the special tokens, and nothing else says how to encode."""
-    specials = _read_specials(document)
+    specials = _read_tokens(document, "special_tokens")
     if document["ids"] != "codepoint" or document.get("model") != "char":
         raise TokenizerFileError(f"ids: {to_json(document['ids'])[:80]} is not known; it can be codepoint in a char model")
-    for key in ("merge_rules", "unk", "ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "continuation_prefix"):
+    absent = ("merge_rules", "unk", "ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "continuation_prefix")
+    for key in (*absent, "added_tokens"):
         if document.get(key):
             raise TokenizerFileError(f"{key}: there is none where code points are ids")
     if sorted(document["vocab"]) != sorted(specials):

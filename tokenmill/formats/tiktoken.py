@@ -22,6 +22,7 @@ from tokenmill.formats.building import (
     Rule,
     bpe_model_of,
     build_tokenizer,
+    refuse_added,
     refuse_characters,
     refuse_marks,
     refuse_options,
@@ -102,6 +103,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     refuse_characters(tokenizer, "a tiktoken rank file")
     refuse_options(tokenizer, "tiktoken")
     refuse_parts(tokenizer, "tiktoken")
+    refuse_added(tokenizer, "tiktoken")
     refuse_marks(model, "tiktoken")
     if not tokenizer.pretokenizer.lossless:
         raise UsageError(

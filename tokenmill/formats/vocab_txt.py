@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from tokenmill.continuations import PREFIX
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.formats.building import refuse_options
+from tokenmill.formats.building import refuse_added, refuse_options
 from tokenmill.formats.json_text import excerpt
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
@@ -75,6 +75,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     if not isinstance(model, WordPieceModel):
         raise UsageError(f"{NAME} holds a WordPiece vocabulary, this is a {model.name} model; use --to native")
     refuse_options(tokenizer, NAME)
+    refuse_added(tokenizer, NAME)
     for what, known, found in (
         ("the model", "wordpiece", model.name),
         ("the pre-tokenizer", "bert", tokenizer.pretokenizer.name),

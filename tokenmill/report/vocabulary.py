@@ -31,16 +31,16 @@ def find_unreachable(tokenizer: Tokenizer) -> list[Unreachable]:
     Either no merges lead to them, or the normalizer changes them, or the pre-tokenizer cuts them in two. A byte token that ends
     inside a character can stand in a text only beside others: it is unreachable where no merges lead to it. A WordPiece token
     that continues words is unreachable where its characters would not stay together behind another of their kind. Base symbols
-    are there for whatever text comes, special tokens come out of no text, and BPE tokens whose marks say that they stand in the
-    middle of words cannot be tried alone: they are not looked at.
+    are there for whatever text comes, special and added tokens are not made by the model, and BPE tokens whose marks say that
+    they stand in the middle of words cannot be tried alone: they are not looked at.
     """
     model = tokenizer.model
     if isinstance(model, CodePointModel):
         return []  # a million base symbols and nothing else
-    ids = sorted(model.vocab[token] for token in model.vocab.keys() - set(model.special_tokens) if _stands_alone(model, token))
+    ids = sorted(model.vocab[token] for token in model.vocab.keys() - model.reserved_tokens if _stands_alone(model, token))
     found = _find_broken(tokenizer, ids)
     if isinstance(model, WordPieceModel):
-        inside = sorted(model.vocab.keys() - set(model.special_tokens), key=lambda token: model.vocab[token])
+        inside = sorted(model.vocab.keys() - model.reserved_tokens, key=lambda token: model.vocab[token])
         found += [one for token in inside if _continues(model, token) and (one := _find_cut(tokenizer, model, token))]
     return sorted(found, key=lambda one: one.id)
 
