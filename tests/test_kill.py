@@ -21,15 +21,15 @@ PATIENCE = 120
 
 @pytest.mark.slow
 @pytest.mark.jit
-def test_killed_at_random_operations(tmp_path: Path) -> None:
-    """9 of a first build, 9 of one that replaces an older one as a whole, 9 of one that does it file by file.
+def test_killed_at_fifty_random_operations(tmp_path: Path) -> None:
+    """17 of a first build, 17 of one that replaces an older one as a whole, 17 of one that does it file by file.
 
     `tests/killing.py` says what is compared.
     """
-    command = [sys.executable, "-m", "tests.killing", str(tmp_path), "9", "20261130"]
+    command = [sys.executable, "-m", "tests.killing", str(tmp_path), "17", "20261130"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.count("killed at 9 of ") == 3
+    assert ended.stdout.count("killed at 17 of ") == 3
 
 
 def start(config: Path) -> subprocess.Popen[str]:
