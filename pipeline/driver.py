@@ -203,7 +203,7 @@ def encode_corpus(
             records = _run_job("encode", encode_graph(splits, options, len(plan.splits)), splits, job, run)
         files, totals = _close_books(plan, records, folder)
         shards = [describe_split(records[index], folder.keys[index]) for index in sorted(records)]
-        totals |= total_blocks(packing, shards) | total_shaped(shards) | accounting.total_lost_words(shards)
+        totals |= total_blocks(packing, shards) | total_shaped(packing, shards) | accounting.total_lost_words(shards)
         rows_made = describe_rows(packing, rows.shuffle, options.shape)
         manifest = _describe_dataset(
             tokenizer,
@@ -220,7 +220,8 @@ def encode_corpus(
 
 def make_encode_options(corpus: Corpus, tokenizer: Tokenizer, rows: RowOptions) -> EncodeOptions:
     """All that the shards of a corpus depend on; what they go to is not said yet."""
-    how = {"packing": choose_packing(rows, tokenizer), "shape": choose_shape(rows, tokenizer), "shuffle": rows.shuffle}
+    shape = choose_shape(rows, tokenizer, pair=corpus.read.pair_column is not None)
+    how = {"packing": choose_packing(rows, tokenizer), "shape": shape, "shuffle": rows.shuffle}
     return EncodeOptions(corpus.read, "", hash_bytes(tokenizer.to_bytes()), **how)
 
 

@@ -134,7 +134,7 @@ def _check_rows(file: pq.ParquetFile, manifest: Mapping[str, Any], shard: Mappin
         if len(values):
             bounds = pc.min_max(values)
             least, most = min(least, bounds["min"].as_py()), max(most, bounds["max"].as_py())
-    wanted_rows = shard["blocks"] if "packing" in manifest else shard["documents"]
+    wanted_rows = schemas.count_rows(shard)
     wanted_ids = shard["tokens"] + shard.get("eos", 0) + shard.get("padding", 0)
     if rows != wanted_rows:
         yield f"{rows:,} rows, the manifest says {wanted_rows:,}"
@@ -199,11 +199,27 @@ def _check_books(manifest: Mapping[str, Any], found: Findings) -> None:
         return
     if totals["tokens"] != sum(shard["tokens"] for shard in shards) or totals["shards"] != len(shards):
         found.add("totals: tokens or shards are not those of the shards")
+    if "packing" not in manifest:
+        _check_rows_of_documents(manifest, found)
     sums = _sum_accounts(account for shard in shards for account in shard["files"])
     for file in files:
         wanted = [*(file[name] for name in _SUMMED), file["fingerprint"]]
         if sums.get(file["name"], [*[0] * len(_SUMMED), f"{0:032x}"]) != wanted:
             found.add(f"{file['name']}: its account is not the sum of the shards'")
+
+
+def _check_rows_of_documents(manifest: Mapping[str, Any], found: Findings) -> None:
+    """A shard has the documents of its files, each in a row or, where they overflow, in several; the total is the sum."""
+    shards, overflows = manifest["shards"], bool(manifest.get("rows", {}).get("overflow"))
+    for number, shard in enumerate(shards):
+        encoded, rows = sum(account["encoded"] for account in shard["files"]), schemas.count_rows(shard)
+        name = posixpath.basename(shard["path"])
+        if shard["documents"] != encoded:
+            found.add(f"{name}: {shard['documents']:,} documents, its files have {encoded:,}", number)
+        if rows < encoded or (rows > encoded and not overflows):
+            found.add(f"{name}: {rows:,} rows of {encoded:,} documents", number)
+    if manifest["totals"].get("rows", manifest["totals"]["encoded"]) != sum(map(schemas.count_rows, shards)):
+        found.add("totals: rows are not those of the shards")
 
 
 def _sum_accounts(accounts: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
