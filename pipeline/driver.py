@@ -140,15 +140,20 @@ def train_on_corpus(
     return tokenizer, rules, manifest
 
 
-def check_tokenizer_output(path: str) -> None:
-    """A tokenizer may replace a tokenizer, nothing else; found out before any work."""
+def find_output_file(path: str, *, such_as: str) -> bool:
+    """Whether what `--output` names is there already. Raises `UsageError` for what cannot be the name of a file."""
     if not path or (is_local(path) and os.path.isdir(path)):
-        raise UsageError(f"--output {path!r} must be the name of a file, such as tokenizer.json")
+        raise UsageError(f"--output {path!r} must be the name of a file, such as {such_as}")
     try:
-        exists = FileSystems.exists(path)
+        exists: bool = FileSystems.exists(path)
     except ValueError as error:
         raise UsageError(f"--output {path!r}: {error}") from None
-    if exists and b'"merge_rules"' not in _read_file(path):
+    return exists
+
+
+def check_tokenizer_output(path: str) -> None:
+    """A tokenizer may replace a tokenizer, nothing else; found out before any work."""
+    if find_output_file(path, such_as="tokenizer.json") and b'"merge_rules"' not in _read_file(path):
         raise OutputExistsError(f"{path} exists and is no tokenizer; choose another name, or delete it")
 
 
