@@ -131,7 +131,9 @@ ROW_OPTIONS = add_options(
 )
 
 WATCH_OPTIONS = add_options(
-    click.option("--watch", is_flag=True, help="Go on until SIGTERM: files that come into the inputs become shards."),
+    click.option(
+        "--watch", is_flag=True, help="Go on until SIGTERM: files that come into the inputs become shards. On this machine."
+    ),
     click.option(
         "--every",
         type=click.FloatRange(min=0, min_open=True),

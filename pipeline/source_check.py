@@ -5,6 +5,7 @@ The manifest says which ranges of which files a shard was made of, and how they 
 
 from __future__ import annotations
 
+import posixpath
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -68,7 +69,7 @@ def repair_shards(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str
                 record = _encode_again(manifest, number, tokenizer, files, temporary)
                 if problem := _compare(record, shard):
                     raise DataError(f"{shard['path']}: cannot be repaired: {problem}; encode the corpus again")
-                _put_in_place(folder, temporary, number, len(manifest["shards"]))
+                _put_in_place(folder, temporary, record["shard"]["path"], posixpath.basename(shard["path"]))
             repaired += 1
     return repaired
 
@@ -156,15 +157,15 @@ def _decode_some(
     return [f"document {next(iter(decoded))} is not in the source"] if decoded else []
 
 
-def _put_in_place(folder: str, temporary: str, number: int, shards: int) -> None:
+def _put_in_place(folder: str, temporary: str, made_as: str, shard: str) -> None:
     """Rejects first: a shard that is whole stands for a repair that is done."""
-    for name, target in (
-        (schemas.reject_name(number, shards), FileSystems.join(folder, "rejects", schemas.reject_name(number, shards))),
-        (schemas.shard_name(number, shards), FileSystems.join(folder, schemas.shard_name(number, shards))),
+    for made, target in (
+        (schemas.reject_name_of(made_as), FileSystems.join(folder, "rejects", schemas.reject_name_of(shard))),
+        (made_as, FileSystems.join(folder, shard)),
     ):
-        made = FileSystems.join(temporary, name)
-        if file_exists(made):
-            with open(made, "rb") as file:
+        path = FileSystems.join(temporary, made)
+        if file_exists(path):
+            with open(path, "rb") as file:
                 write_file_atomically(target, file.read())
         else:
             delete_files([target])

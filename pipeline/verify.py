@@ -114,7 +114,7 @@ def _check_dataset(folder: str, manifest: Mapping[str, Any], found: Findings) ->
             for problem in problems:
                 found.add(f"{posixpath.basename(shards[number]['path'])}: {problem}", number)
     for number, shard in enumerate(shards):
-        for problem in _check_rejects(folder, shard, number, len(shards)):
+        for problem in _check_rejects(folder, shard):
             found.add(problem, number)
     _find_strangers(folder, [shard["path"] for shard in shards], found)
     found.checked = len(shards)
@@ -187,9 +187,9 @@ def _check_layout(file: pq.ParquetFile, packing: Mapping[str, Any] | None) -> It
         yield f"row groups of {', '.join(map(str, groups[:3]))} blocks, the manifest says {size}"
 
 
-def _check_rejects(folder: str, shard: Mapping[str, Any], number: int, shards: int) -> Iterator[str]:
+def _check_rejects(folder: str, shard: Mapping[str, Any]) -> Iterator[str]:
     """The rejects that were kept are those that were counted, file by file."""
-    name = schemas.reject_name(number, shards)
+    name = schemas.reject_name_of(posixpath.basename(shard["path"]))
     path = FileSystems.join(folder, "rejects", name)
     counted = {account["name"]: account["rejected"] for account in shard["files"] if account["rejected"]}
     kept: dict[str, int] = {}

@@ -6,6 +6,9 @@ published after any round is what one `encode` of the files at rest would have w
 goes on there.
 
 SIGTERM ends it after the round that is under way, which is published.
+
+These are micro-batches because the in-process runner cannot drive a source without an end. The graph for runners that can is
+`jobs.watch_graph`; no command starts it yet.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pipeline.inputs import resolve_inputs
 from pipeline.listing import FileState, is_remote, look_at
 from pipeline.outputs import read_manifest
 from pipeline.planning import Corpus, Execution, plan_corpus
+from pipeline.runners import runs_here
 from pipeline.shaping import RowOptions
 from tokenmill.errors import DataError, UnreadableFileError, UsageError
 from transforms.splits import SourceFile
@@ -49,6 +53,10 @@ def watch_corpus(
     """
     if any(is_remote(path) or path.startswith(("hf:", "disk:")) for path in corpus.inputs):
         raise UsageError("--watch is for files and folders of this machine; copy to a local folder, or run encode again")
+    if not runs_here(run.beam_args):
+        raise UsageError(
+            "--watch runs on this machine; leave --runner out, or run `tokenmill encode` again and again without --watch"
+        )
     run = replace(run, ready=None)  # workers that are forked beforehand are for one job
     before: States = {}
     done: States = {}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,12 @@ def test_a_folder_that_is_empty_yet(root: Path, monkeypatch: pytest.MonkeyPatch)
 def test_remote_inputs_are_refused(root: Path) -> None:
     with pytest.raises(UsageError, match="--watch is for files and folders of this machine"):
         watching.watch_corpus(Corpus(("gs://b/x",)), "t", "o", RUN, seconds=1, rows=RowOptions())
+
+
+def test_other_runners_are_refused(root: Path) -> None:
+    run = replace(RUN, beam_args=("--runner=FlinkRunner", "--flink_master=flink:8081"))
+    with pytest.raises(UsageError, match="--watch runs on this machine; leave --runner out, or run `tokenmill encode` again"):
+        watching.watch_corpus(Corpus((str(root / "in"),)), "t", "o", run, seconds=1, rows=RowOptions())
 
 
 @pytest.mark.jit
