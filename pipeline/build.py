@@ -141,9 +141,10 @@ def _remember(build: Build, files: dict[str, Any]) -> None:
 
 
 def make_corpus(config: BuildConfig) -> Corpus:
-    """What to read, from the section `input`."""
+    """What to read, from the section `input`, and the second text of pairs as the section `encode` has it."""
     section = config.input
-    read = ReadOptions(section.text_column, section.id_column, section.document, section.invalid_utf8)
+    pair = config.encode.pair_column if config.encode.enabled else None
+    read = ReadOptions(section.text_column, section.id_column, section.document, section.invalid_utf8, pair_column=pair)
     most = MaxRejects.parse(section.max_rejects)
     return Corpus(tuple(section.inputs), section.format, read, section.limit, split_bytes_of(config.split_mb), most)
 

@@ -20,7 +20,17 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from yaml.nodes import MappingNode
 
 from tokenmill.errors import ConfigError
-from tokenmill.names import MOST_BLOCK, WORDPIECE_MODELS, DigitGroup, ModelName, PackName, PretokenizerName, ScoreName, TailName
+from tokenmill.names import (
+    MOST_BLOCK,
+    WORDPIECE_MODELS,
+    DigitGroup,
+    ModelName,
+    PackName,
+    PretokenizerName,
+    ScoreName,
+    TailName,
+    TruncationName,
+)
 
 
 def _to_list(value: Any) -> Any:
@@ -111,13 +121,16 @@ class EncodeSection(Section):
     segment_ids: bool = False
     position_ids: bool = False
     shuffle: int | None = Field(default=None, ge=0)
+    pair_column: str | None = None
     max_length: int | None = Field(default=None, ge=1)
     stride: int = Field(default=0, ge=0)
     overflow: Literal["drop", "rows"] | None = None
-    pad_to: int | None = Field(default=None, ge=1)
+    truncate: TruncationName | None = None
+    pad_to: int | None = Field(default=None, ge=1, le=MOST_BLOCK)
     attention_mask: bool = False
     token_type_ids: bool = False
     special_tokens_mask: bool = False
+    offsets: Literal["bytes", "characters"] | None = None
     special_tokens: bool = True
     allow_special: bool = False
 

@@ -80,16 +80,18 @@ def _find_input(text: str, *, format: str, document: str) -> list[_Found]:
     root, names = _list_remote(text) if is_remote(text) else list_local(text)
     if not names:
         raise UnreadableFileError(f"no file at {text!r}; {_describe_near(text)}")
-    return [_describe_file(root, name=name, size=size, format=format, document=document) for name, size in sorted(names.items())]
+    described = {"format": format, "document": document}
+    return [_Found(root, name, describe_file(root, name=name, size=size, **described)) for name, size in sorted(names.items())]
 
 
-def _describe_file(root: str, *, name: str, size: int, format: str, document: str) -> _Found:
+def describe_file(root: str, *, name: str, size: int, format: str, document: str) -> SourceFile:
+    """The file `name` below `root`: its format, unless given, and its compression are those that its name says."""
     stem, extension = posixpath.splitext(name.lower())
     compression = _COMPRESSIONS.get(extension, "")
     if format == "auto":
         format = _FORMATS.get(posixpath.splitext(stem)[1] if compression else extension, "text")
     document = document if format == "text" else "line"
-    return _Found(root, name, SourceFile(posixpath.join(root, name), name, format, compression, size, document))
+    return SourceFile(posixpath.join(root, name), name, format, compression, size, document)
 
 
 def _list_remote(text: str) -> tuple[str, dict[str, int]]:
@@ -217,13 +219,25 @@ def plan_splits(
 
     Raises `MissingColumnError` and `UnreadableFileError` before any work is done.
     """
-    if options.id_column is not None and options.id_column == options.text_column:
-        raise UsageError(f"the id column and the text column are both {options.text_column!r}; name two columns")
+    _check_options(files, options)
     with _open_pool() as pool:
         cuts = list(pool.map(lambda file: cut_file(file, options, split_bytes), files))
         _check_first_jsonl(files, options)
         ranges = _number_rows(cuts, pool) if limit is None else list(_limit_rows(cuts, limit))
     return pack_ranges(ranges, split_bytes)
+
+
+def _check_options(files: Sequence[SourceFile], options: ReadOptions) -> None:
+    """Columns that are asked for are different ones, and of files that have columns."""
+    for name, column in (("id", options.id_column), ("pair", options.pair_column)):
+        if column is not None and column == options.text_column:
+            raise UsageError(f"the {name} column and the text column are both {column!r}; name two columns")
+    text = next((file for file in files if file.format == "text"), None)
+    if options.pair_column is not None and text is not None:
+        raise UsageError(
+            f"{text.path}: a text file has no column {options.pair_column!r}; write JSON lines, an object with both texts each "
+            "(--format jsonl where the name does not say so)"
+        )
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.names import DIGIT_GROUPS, MOST_BLOCK, NORMALIZERS, PACKS, PRETOKENIZERS, TAILS, default_pretokenizer
+from tokenmill.names import DIGIT_GROUPS, MOST_BLOCK, NORMALIZERS, PACKS, PRETOKENIZERS, TAILS, TRUNCATIONS, default_pretokenizer
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
@@ -131,7 +131,9 @@ ROW_OPTIONS = add_options(
 )
 
 WATCH_OPTIONS = add_options(
-    click.option("--watch", is_flag=True, help="Go on until SIGTERM: files that come into the inputs become shards."),
+    click.option(
+        "--watch", is_flag=True, help="Go on until SIGTERM: files that come into the inputs become shards. On this machine."
+    ),
     click.option(
         "--every",
         type=click.FloatRange(min=0, min_open=True),
@@ -143,14 +145,29 @@ WATCH_OPTIONS = add_options(
 )
 
 SHAPE_OPTIONS = add_options(
+    click.option(
+        "--pair-column", metavar="COL", help="Column or JSON key of a second text: rows are pairs, as the template has them."
+    ),
     click.option("--max-length", type=click.IntRange(min=1), metavar="N", help="Cut rows to N tokens, special ones included."),
     click.option(
         "--overflow",
         type=click.Choice(["drop", "rows"]),
         help="What is cut off is dropped, or rows of its own [default: drop].",
     ),
+    click.option(
+        "--truncate",
+        type=click.Choice(TRUNCATIONS),
+        help="Which text of a pair is cut [default: longest_first, the longer one down to the shorter, then both].",
+    ),
+    click.option(
+        "--offsets",
+        type=click.Choice(["bytes", "characters"]),
+        help="Add the columns offset_starts and offset_ends: which part of its text each token comes from, in this unit.",
+    ),
     click.option("--stride", type=click.IntRange(min=0), default=0, metavar="N", help="Tokens that such rows have in common."),
-    click.option("--pad-to", type=click.IntRange(min=1), metavar="N", help="Fill rows up to N tokens with the token of --pad."),
+    click.option(
+        "--pad-to", type=click.IntRange(1, MOST_BLOCK), metavar="N", help="Fill rows up to N tokens with the token of --pad."
+    ),
     click.option("--attention-mask", is_flag=True, help="Add the column attention_mask: 0 for padding, 1 for all else."),
     click.option("--token-type-ids", is_flag=True, help="Add the column token_type_ids, as the template has them."),
     click.option("--special-tokens-mask", is_flag=True, help="Add the column special_tokens_mask: 1 for those added."),
@@ -199,7 +216,8 @@ def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:
     from pipeline.planning import Corpus, split_bytes_of
     from transforms.splits import ReadOptions
 
-    read = ReadOptions(**{name: options[name] for name in ("text_column", "id_column", "document", "invalid_utf8")})
+    names = ("text_column", "id_column", "document", "invalid_utf8", "pair_column")
+    read = ReadOptions(**{name: options[name] for name in names if name in options})
     most, size = MaxRejects.parse(options["max_rejects"]), split_bytes_of(options["split_mb"])
     return Corpus(inputs, format=options["format"], read=read, limit=options["limit"], split_bytes=size, max_rejects=most)
 

@@ -90,6 +90,7 @@ def plan_corpus(corpus: Corpus, run: Execution, known: Known | None = None, file
 def describe_reading(corpus: Corpus) -> dict[str, Any]:
     """The manifest's entry on how documents were taken out of files: with it the source can be read again."""
     options = {field.name: getattr(corpus.read, field.name) for field in fields(corpus.read) if field.name != "batch_bytes"}
+    options = {name: value for name, value in options.items() if name != "pair_column" or value is not None}
     return {"reading": {"format": corpus.format, **options}}
 
 

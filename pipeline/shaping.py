@@ -35,35 +35,33 @@ class RowOptions:
     max_length: int | None = None
     stride: int = 0
     overflow: str | None = None
+    truncate: str | None = None
     pad_to: int | None = None
     attention_mask: bool = False
     token_type_ids: bool = False
     special_tokens_mask: bool = False
+    offsets: str | None = None
     special_tokens: bool = True
     allow_special: bool = False
 
 
-def choose_shape(rows: RowOptions, tokenizer: Tokenizer) -> RowShape:
-    """What rows of documents are. Raises UsageError for what does not go together."""
+def choose_shape(rows: RowOptions, tokenizer: Tokenizer, *, pair: bool = False) -> RowShape:
+    """What rows of documents, or of pairs of texts, are. Raises UsageError for what does not go together."""
     if rows.block is not None:
-        for name in ("max_length", "stride", "overflow", "pad_to", *_COLUMNS):
+        for name in ("max_length", "stride", "overflow", "truncate", "pad_to", *_COLUMNS, "offsets"):
             if getattr(rows, name):
                 raise UsageError(
                     f"--{name.replace('_', '-')} is for rows of documents, not for packed blocks; leave out one of both"
                 )
-        return RowShape(rows.special_tokens, rows.allow_special)
-    if rows.max_length is None and (rows.stride or rows.overflow):
-        raise UsageError(
-            f"--{'stride' if rows.stride else 'overflow'} says what becomes of what is cut off; give --max-length N too"
-        )
-    if rows.stride and rows.overflow != "rows":
-        raise UsageError("--stride is how much rows of one document have in common; give --overflow rows too")
+        return RowShape(rows.special_tokens, rows.allow_special, pair=pair)
+    _check_cutting(rows, pair=pair)
     if rows.pad is not None and rows.pad_to is None:
         raise UsageError("--pad fills rows up; give --pad-to N, or --block N, too")
     if rows.pad_to is not None and rows.pad is None:
         raise UsageError(f"--pad-to fills rows up with a token: give --pad TOKEN ({_name_specials(tokenizer)})")
     padding = None if rows.pad is None else Padding(_find_special(rows.pad, "--pad", tokenizer)[0], rows.pad_to)
-    truncation = None if rows.max_length is None else Truncation(rows.max_length, rows.stride)
+    how = rows.truncate or "longest_first"
+    truncation = None if rows.max_length is None else Truncation(rows.max_length, rows.stride, how)
     shape = RowShape(
         rows.special_tokens,
         rows.allow_special,
@@ -71,15 +69,30 @@ def choose_shape(rows: RowOptions, tokenizer: Tokenizer) -> RowShape:
         rows.overflow == "rows",
         padding,
         tuple(name for name in _COLUMNS if getattr(rows, name)),
+        rows.offsets,
+        pair,
     )
     _check_room(shape, tokenizer)
     return shape
 
 
+def _check_cutting(rows: RowOptions, *, pair: bool) -> None:
+    """The options on cutting go together."""
+    if rows.max_length is None and (given := [name for name in ("stride", "overflow", "truncate") if getattr(rows, name)]):
+        raise UsageError(f"--{given[0]} says what becomes of what is cut off; give --max-length N too")
+    if rows.stride and rows.overflow != "rows":
+        raise UsageError("--stride is how much rows of one document have in common; give --overflow rows too")
+    if rows.truncate is not None and not pair:
+        raise UsageError("--truncate says which text of a pair is cut; give --pair-column COL too")
+    if pair and rows.overflow == "rows" and rows.truncate in (None, "longest_first"):
+        raise UsageError("--overflow rows cuts one text of a pair: say which, with --truncate only_first or only_second")
+
+
 def _check_room(shape: RowShape, tokenizer: Tokenizer) -> None:
     """Found out before any work: a row has room for the template and a token, or for the stride and one more."""
     if shape.truncation is not None:
-        added = len(tokenizer.template.pieces(pair=False, add_special_tokens=shape.add_special_tokens)) - 1
+        pieces = tokenizer.template.pieces(pair=shape.pair, add_special_tokens=shape.add_special_tokens)
+        added = len(pieces) - (2 if shape.pair else 1)
         find_room(shape.truncation, added)
 
 
@@ -129,10 +142,11 @@ def describe_rows(packing: Packing | None, shuffle: int | None, shape: RowShape)
     return packed | ({} if shuffle is None else {"shuffle": shuffle})
 
 
-def total_shaped(shards: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Totals of what was cut, and of special tokens that were found; what there is none of is left out."""
+def total_shaped(packing: Packing | None, shards: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Totals of what was cut, and of special tokens that were found; what there is none of is left out. Rows, unless packed."""
     totals = {name: sum(shard.get(name, 0) for shard in shards) for name in schemas.SHAPED}
-    return {name: number for name, number in totals.items() if number}
+    rows = {} if packing is not None else {"rows": sum(map(schemas.count_rows, shards))}
+    return rows | {name: number for name, number in totals.items() if number}
 
 
 def total_blocks(packing: Packing | None, shards: Sequence[dict[str, Any]]) -> dict[str, int | float]:

@@ -106,15 +106,20 @@ def describe_lost_words(totals: Mapping[str, Any]) -> str:
 
 
 def describe_cutting(manifest: Mapping[str, Any]) -> str:
-    """The lines on rows that were cut or filled up: tokens are counted as rows were written."""
+    """The lines on rows that were cut or filled up, and on special tokens found inside texts: tokens are counted as rows were
+    written.
+    """
     totals, rows = manifest["totals"], manifest.get("rows", {})
     lines = ""
     if totals.get("cut_documents"):
         lost = f", {count_things(totals['cut_tokens'], 'token')} dropped" if "cut_tokens" in totals else ""
+        made = f", {totals['rows']:,} rows in all" if totals.get("rows", totals["encoded"]) != totals["encoded"] else ""
         length = rows["truncation"]["max_length"]
-        lines += f"cut      {count_things(totals['cut_documents'], 'document')} longer than {length:,} tokens{lost}\n"
+        lines += f"cut      {count_things(totals['cut_documents'], 'document')} longer than {length:,} tokens{lost}{made}\n"
     if "padding" in rows:
         lines += f"filled   rows, to {rows['padding']['length']:,} tokens: the tokens above include padding\n"
+    if hits := totals.get("special_tokens_found", 0):
+        lines += f"found    {count_things(hits, 'special token')} inside texts\n"
     return lines
 
 

@@ -190,7 +190,7 @@ def test_bytes_that_are_no_text() -> None:
 def test_a_character_without_an_id_is_named_beside_them() -> None:
     tokenizer = add_tokens(train(["ab c"], model="char-bpe", pretokenizer="none", merges=0), ("<t>",))
     assert tokenizer.encode("a<t>b") == [tokenizer.vocab[token] for token in ("a", "<t>", "b")]
-    message = r"after 1 special or added tokens, character 1: '!' "
+    message = r"character 5: '!' "
     with pytest.raises(UnknownCharacterError, match=f"^text 1, {message}"):
         tokenizer.encode_batch(["a", "a<t>b!"])
     with pytest.raises(UnknownCharacterError, match=f"^text 0, {message}"):

@@ -102,13 +102,15 @@ def test_lines_of_standard_input_are_bytes_and_have_numbers(trained: Path, tmp_p
     check_error(call("decode", "--tokenizer", trained / "tokenizer.json", stdin="1\n2 999\n"), 2, "line 2: id 999 is not in")
 
 
-def test_decode_a_dataset(trained: Path) -> None:
+def test_decode_a_dataset(trained: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in call("decode", trained / "tokens").stdout.splitlines()]
     assert [row["text"] for row in rows] == make_texts(80) and rows[3]["doc_id"] == "corpus.jsonl:3"
     one = call("decode", trained / "tokens", "--doc", "corpus.jsonl:3")
     assert json.loads(one.stdout) == rows[3]
     check_error(call("decode", trained / "tokens", "--doc", "x"), 3, "no document is called 'x'")
     check_error(call("decode", trained), 3, "nor a finished dataset")
+    (tmp_path / "manifest.json").write_text('{"format": "tokenmill-dataset", "shards": 1}')
+    check_error(call("decode", tmp_path), 3, "is damaged: it lists no shards")
 
 
 def test_json_log_is_one_object_a_line(trained: Path, tmp_path: Path) -> None:

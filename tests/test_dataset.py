@@ -309,6 +309,13 @@ def test_documents_have_no_batches(root: Path) -> None:
         ({"shards": 7}, "it lists no shards"),
         ({"shards": [{"path": "../../etc/part-00000-of-00001.parquet"}]}, "is no name of a shard"),
         ({"shards": [{"path": "/etc/passwd"}]}, "'/etc/passwd' is no name of a shard"),
+        ({"shards": [{"path": "part-00000-of-00001.parquet", "blocks": -1}]}, "damaged: blocks is -1"),
+        ({"totals": []}, r"damaged: totals\.tokens is None"),
+        ({"tokenizer": {"embedding_rows": "9"}}, r"damaged: tokenizer\.embedding_rows is '9'"),
+        ({"packing": 1}, r"damaged: packing\.block is None"),
+        ({"packing": {"block": 8, "row_group_blocks": 0}}, r"damaged: packing\.row_group_blocks is 0"),
+        ({"packing": {"block": 8, "row_group_blocks": 1, "pad": {"id": True}}}, r"damaged: packing\.pad\.id is True"),
+        ({"packing": {"block": 8, "row_group_blocks": 1}}, r"damaged: packing\.columns is no list"),
     ],
 )
 def test_manifests_are_not_trusted(root: Path, tmp_path: Path, change: dict, message: str) -> None:

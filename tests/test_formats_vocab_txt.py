@@ -19,6 +19,7 @@ from tokenmill.normalizers import Normalizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.wordpiece import WordPieceModel
 
+BERT_STEPS = ("bert_clean", "strip_accents", "lowercase")
 SMALL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", "##s", "##ld", "wor", ",", "!", "你"]
 
 
@@ -187,16 +188,39 @@ def bert_peer(path: str) -> Any:
 # --- writing ----------------------------------------------------------------------------------------------------------------
 
 
-def test_bert_comes_back_byte_for_byte(bert: Tokenizer, bert_file: Path) -> None:
-    assert bert.to_format("vocab-txt") == {"vocab.txt": bert_file.read_bytes()}
-    assert Tokenizer.from_file(bert_file).to_format("vocab-txt") == bert.to_format("vocab-txt")
+def test_bert_comes_back_byte_for_byte(uncased: Tokenizer, bert_file: Path) -> None:
+    assert uncased.to_format("vocab-txt") == {"vocab.txt": bert_file.read_bytes()}
 
 
 def test_a_trained_vocabulary_can_be_written() -> None:
     made = train(["low lower newest, widest"], model="wordpiece", pretokenizer="bert", merges=8, special_tokens=BERT_SPECIALS,
                  unk_token="[UNK]")  # fmt: skip
+    made = Tokenizer(made.model, pretokenizer=made.pretokenizer, normalizer=Normalizer(BERT_STEPS))
     loaded = recognition.loads(made.to_format("vocab-txt")["vocab.txt"])
     assert (loaded.vocab, loaded.encode("lowest, x")) == (made.vocab, made.encode("lowest, x"))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "steps", "known"),
+    [
+        (["a"], (), "bert_clean, strip_accents, lowercase"),
+        (["a"], ("nfc", *BERT_STEPS), "bert_clean, strip_accents, lowercase"),
+        (["a"], ("bert_clean",), "bert_clean, strip_accents, lowercase"),
+        (["A"], BERT_STEPS, "bert_clean"),
+        (["A"], (), "bert_clean"),
+    ],
+)
+def test_a_normalizer_that_readers_would_not_have_is_refused(tokens: list[str], steps: tuple[str, ...], known: str) -> None:
+    made = loaded_with([*SMALL, *tokens], steps)
+    message = rf"^vocab\.txt with such tokens stands for the normalizer {known}, here it is "
+    with pytest.raises(UsageError, match=message):
+        made.to_format("vocab-txt")
+    assert loaded_with([*SMALL, *tokens], tuple(known.split(", "))).to_format("vocab-txt")
+
+
+def loaded_with(tokens: list[str], steps: tuple[str, ...]) -> Tokenizer:
+    loaded = recognition.loads(content_of(list(dict.fromkeys(tokens))))
+    return Tokenizer(loaded.model, pretokenizer=loaded.pretokenizer, normalizer=Normalizer(steps))
 
 
 def test_what_the_file_cannot_say_is_refused() -> None:

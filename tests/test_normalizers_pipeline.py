@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +15,7 @@ from tokenmill import Tokenizer
 from tokenmill.formats import native
 from tokenmill.normalizers import Normalizer
 from tokenmill.tokenizer import Tokenizer as TokenizerType
+from tokenmill.unmatched import PlaceNamer
 
 TEXTS = ["Émile ÉCLAIR", "e\u0301clair", "ÉCLAIR éclair", "", "Ünlü"]
 
@@ -110,9 +112,33 @@ def test_encoding_normalizes_and_the_file_says_how() -> None:
     assert loaded.encode("EĹ") == tokenizer.encode_batch(["EĹ"]).to_pylist()[0] == tokenizer.encode("el\u0301")
 
 
-def test_unknown_characters_are_named_in_the_normalized_text() -> None:
+def test_unknown_characters_are_named_by_their_place_in_the_text() -> None:
     reason = lowered().describe_unknown("ELĹx", "text 0")
-    assert reason == "text 0, normalized, character 4: 'x' (U+0078) is not in the alphabet; train with --unk or byte-bpe"
+    assert reason == "text 0, character 3 (4 when normalized): 'x' (U+0078) is not in the alphabet; train with --unk or byte-bpe"
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "text", "place"),
+    [
+        ("identity", "a😀x", "character 2"),
+        ("nfkc", "ﬁ\u2460x", "character 2 (3 when normalized)"),
+        ("nfc", "e\u0301ax", "character 3 (2 when normalized)"),
+        (["strip_accents", "lowercase"], "E\u0301Xx", "character 2 (1 when normalized)"),
+        ("nfc", "abx", "character 2 (2 when normalized)"),
+    ],
+)
+@pytest.mark.parametrize("first", [0, 7])
+def test_places_before_normalizing(normalizer: Any, text: str, place: str, first: int) -> None:
+    namer = PlaceNamer(text, Normalizer.of(normalizer), first)
+    number, _, rest = place.removeprefix("character ").partition(" ")
+    assert namer.name(namer.text.index("x")) == f"character {int(number) + first}{rest and ' ' + rest}"
+
+
+def test_wordpiece_names_places_before_normalizing() -> None:
+    base = train(["fin ab"], model="wordpiece", pretokenizer="bert", merges=0)
+    tokenizer = TokenizerType(base.model, pretokenizer=base.pretokenizer, normalizer=Normalizer.of("nfkc"))
+    reason = tokenizer.describe_unknown("ﬁn ax", "text 0")
+    assert reason.startswith("text 0, character 4 (5 when normalized): 'x' (U+0078) in the word 'ax' begins no token that fits")
 
 
 def test_explain_shows_the_normalized_text(folder: Path) -> None:

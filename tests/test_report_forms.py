@@ -11,8 +11,8 @@ import pytest
 
 from tests.by_hand import make_tokenizer
 from tokenmill.report import as_html, as_json, as_text, svg
-from tokenmill.report.numbers import Report, measure_texts
-from tokenmill.report.wording import percent, ratio
+from tokenmill.report.numbers import Report, TokenCount, measure_texts
+from tokenmill.report.wording import percent, ratio, show_token
 
 VOID = {"meta", "link", "br", "img", "input"}
 TEXTS = ["the the", "", "é the", "a", "<b>&'\" the", "\u202eabc\x1b[31m"]
@@ -223,3 +223,20 @@ def test_an_empty_report_is_a_page_too() -> None:
     made = measure_texts({"t.json": tokenizer}, [])
     assert Page(as_html.render(made)).elements and "tokens per word" in as_text.render(made)
     assert json.loads(as_json.render(made))["tokenizers"][0]["tokens_per_document"] is None
+
+
+@pytest.mark.parametrize(
+    ("token", "text", "shown"),
+    [
+        ("##ing", "ing", "##ing"),
+        ("low</w>", "low", "low</w>"),
+        ("##a\u200b", "a\u200b", "##a\\u200b"),
+        ("Ġthe", " the", "␣the"),
+        ("Â¡", "¡", "¡"),
+        ("Ã", None, "Ã"),
+        ("####", "##", "####"),
+        ("the", "the", "the"),
+    ],
+)
+def test_tokens_are_shown_with_their_marks(token: str, text: str | None, shown: str) -> None:
+    assert show_token(TokenCount(7, token, text, 1)) == shown

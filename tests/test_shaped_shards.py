@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from pipeline.summary import describe_writing
 from tests.test_cli import call, check_error
+from tokenmill.dataset import TokenDataset
 from tokenmill.errors import UsageError
 from tokenmill.postprocessors import Padding, Truncation
 from transforms.shape import RowShape
@@ -68,7 +70,8 @@ def test_rows(folder: Path, tmp_path: Path, options: tuple[str, ...], expected: 
     table, manifest = encode(folder, tmp_path / "tokens", *options)
     assert spell(folder, table["input_ids"].to_pylist()) == expected
     assert manifest["totals"]["documents"] == manifest["totals"]["encoded"] == 4
-    assert manifest["shards"][0]["documents"] == len(expected)
+    (shard,) = manifest["shards"]
+    assert (shard["documents"], shard["rows"], manifest["totals"]["rows"]) == (4, len(expected), len(expected))
     assert manifest["totals"].get("special_tokens_found", 0) == ("--allow-special" in options)
 
 
@@ -87,7 +90,7 @@ def test_the_summary_says_what_was_cut_and_filled_up(folder: Path, tmp_path: Pat
 
     assert lines() == []
     assert lines("--max-length", "5") == ["cut      2 documents longer than 5 tokens, 11 tokens dropped"]
-    assert lines("--max-length", "5", "--overflow", "rows") == ["cut      2 documents longer than 5 tokens"]
+    assert lines("--max-length", "5", "--overflow", "rows") == ["cut      2 documents longer than 5 tokens, 8 rows in all"]
     assert lines("--max-length", "5", "--pad-to", "5", "--pad", "<pad>") == [
         "cut      2 documents longer than 5 tokens, 11 tokens dropped",
         "filled   rows, to 5 tokens: the tokens above include padding",
@@ -112,6 +115,55 @@ def test_rows_of_a_document_keep_its_id(folder: Path, tmp_path: Path) -> None:
     )
 
 
+FOUND = "found    1 special token inside texts"
+OVERFLOW = ("--allow-special", "--max-length", "5", "--overflow", "rows")
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ((), []),
+        (("--max-length", "5"), ["cut      2 documents longer than 5 tokens, 11 tokens dropped"]),
+        (("--max-length", "5", "--allow-special"), ["cut      1 document longer than 5 tokens, 5 tokens dropped", FOUND]),
+        (OVERFLOW, ["cut      1 document longer than 5 tokens, 6 rows in all", FOUND]),
+    ],
+)
+def test_the_summary_says_what_was_cut_and_found(
+    folder: Path, tmp_path: Path, options: tuple[str, ...], lines: list[str]
+) -> None:
+    words = ("encode", folder / "corpus.txt", "--tokenizer", folder / "tokenizer.json", "--output", tmp_path / "tokens", *options)
+    printed = call(*words).stdout.splitlines()
+    assert [line for line in printed if line.startswith(("cut ", "found "))] == lines
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "message"),
+    [
+        (OVERFLOW, lambda made: made["shards"][0].update(documents=6), "6 documents, its files have 4"),
+        (OVERFLOW, lambda made: made["shards"][0].update(rows=4), "6 rows, the manifest says 4"),
+        (OVERFLOW, lambda made: made["totals"].update(rows=4), "totals: rows are not those of the shards"),
+        (OVERFLOW, lambda made: made.update(rows={}), "6 rows of 4 documents"),
+        ((), lambda made: made["shards"][0].update(rows=3), "3 rows of 4 documents"),
+    ],
+)
+def test_verify_counts_rows_and_documents(
+    folder: Path, tmp_path: Path, options: tuple[str, ...], change: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    _, manifest = encode(folder, tmp_path / "tokens", *options)
+    change(manifest)
+    (tmp_path / "tokens" / "manifest.json").write_text(json.dumps(manifest))
+    verified = call("verify", tmp_path / "tokens")
+    assert verified.exit_code == 3 and message in verified.output
+
+
+def test_rows_that_overflow_are_all_there(folder: Path, tmp_path: Path) -> None:
+    encode(folder, tmp_path / "tokens", *OVERFLOW)
+    dataset = TokenDataset(str(tmp_path / "tokens"))
+    rows = [dataset.row(number) for number in range(dataset.rows)]
+    assert [row["doc_id"][-1] for row in rows] == list("012223")
+    assert spell(folder, [row["input_ids"] for row in rows])[4] == "<gh>"
+
+
 def test_blocks_of_documents_with_special_tokens(folder: Path, tmp_path: Path) -> None:
     table, _ = encode(folder, tmp_path / "tokens", "--block", "6", "--pack", "best-fit", "--pad", "<pad>", "--allow-special")
     rows = spell(folder, table["input_ids"].to_pylist())
@@ -131,6 +183,7 @@ def test_blocks_of_documents_with_special_tokens(folder: Path, tmp_path: Path) -
         ),
         (("--pad-to", "4"), "--pad-to fills rows up with a token: give --pad TOKEN (it has <s>, </s>, <pad>, <|end|>)"),
         (("--pad", "<pad>"), "--pad fills rows up; give --pad-to N, or --block N, too"),
+        (("--pad-to", "2147483648", "--pad", "<pad>"), "2147483648 is not in the range 1<=x<=1048576"),
         (("--pad-to", "4", "--pad", "a"), "--pad 'a' is no special token of this tokenizer: it has <s>"),
         (("--block", "4", "--eos", "</s>", "--max-length", "9"), "--max-length is for rows of documents, not for packed blocks"),
         (

@@ -138,7 +138,7 @@ def test_rows_of_a_fixed_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     schema = pa.schema([pa.field("input_ids", pa.list_(pa.int32(), 2))])
     with ShardWriter(str(tmp_path / "blocks.parquet"), {}, schema) as writer:
         writer.write({"input_ids": pa.array([[1, 2], [3, 4], [5, 6], [7, 8]], schema.field(0).type)})
-    assert (writer.documents, writer.tokens) == (4, 8)
+    assert (writer.rows, writer.tokens) == (4, 8)
     file = pq.ParquetFile(tmp_path / "blocks.parquet")
     assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [3, 1]
     assert file.read()["input_ids"].to_pylist() == [[1, 2], [3, 4], [5, 6], [7, 8]]

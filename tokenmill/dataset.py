@@ -25,6 +25,7 @@ from tokenmill.block_rows import PART_COLUMNS, join_parts, list_parts
 from tokenmill.errors import DataError, UsageError
 from tokenmill.packing import Ints
 from tokenmill.read_ahead import GroupReader
+from tokenmill.schemas import count_rows
 from tokenmill.shard_files import ShardFiles
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ class TokenDataset:
 
     @property
     def rows(self) -> int:
-        """How many rows: blocks, or documents where they are not packed."""
-        return sum(_rows_of(shard) for shard in self._files.shards)
+        """How many rows: blocks, or those of documents where they are not packed."""
+        return sum(count_rows(shard) for shard in self._files.shards)
 
     @property
     def embedding_rows(self) -> int:
@@ -253,7 +254,7 @@ class TokenDataset:
         """Rows of all row groups, from the manifest alone."""
         size = int(self.manifest["packing"]["row_group_blocks"])
         if self._places is None:
-            counts = [_rows_of(shard) for shard in self._files.shards]
+            counts = [count_rows(shard) for shard in self._files.shards]
             self._places = [(shard, group) for shard, rows in enumerate(counts) for group in range(-(-rows // size))]
             self._sizes = np.array([min(size, counts[shard] - group * size) for shard, group in self._places], np.int64)
         return self._sizes
@@ -268,9 +269,9 @@ class TokenDataset:
 
     def _find_shard(self, row: int) -> tuple[int, int]:
         for number, shard in enumerate(self._files.shards):
-            if row < _rows_of(shard):
+            if row < count_rows(shard):
                 return number, row
-            row -= _rows_of(shard)
+            row -= count_rows(shard)
         raise AssertionError(row)
 
     def _find_document(self, shard: int, group: int, doc_id: str) -> npt.NDArray[np.int32] | None:
@@ -283,10 +284,6 @@ class TokenDataset:
     def _identify(self) -> str:
         """A hash of all shards: what the places in a state are places of."""
         return hashlib.sha256(json.dumps([shard["sha256"] for shard in self._files.shards]).encode()).hexdigest()[:32]
-
-
-def _rows_of(shard: Mapping[str, Any]) -> int:
-    return int(shard["blocks"] if "blocks" in shard else shard["documents"])
 
 
 def _find_group(rows: list[int], row: int) -> tuple[int, int]:

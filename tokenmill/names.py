@@ -44,6 +44,10 @@ TailName = Literal["pad", "keep", "drop"]
 #: What `encode --tail` takes.
 TAILS: tuple[str, ...] = get_args(TailName)
 
+TruncationName = Literal["longest_first", "only_first", "only_second"]
+#: What `encode --truncate` takes; `postprocessors.py` says what each does.
+TRUNCATIONS: tuple[str, ...] = get_args(TruncationName)
+
 #: The longest block that `encode --block` takes.
 MOST_BLOCK = 1 << 20
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from tokenmill.errors import UsageError
 from tokenmill.kernels import rows as kernel
+from tokenmill.names import TRUNCATIONS
 from tokenmill.templates import TOKEN, Pieces
 
-STRATEGIES = ("longest_first", "only_first", "only_second")
+STRATEGIES = TRUNCATIONS
 SIDES = ("right", "left")
 _EMPTY = np.zeros(1, np.int64)
 
@@ -134,6 +135,18 @@ def _cut_texts(
     starts = first.offsets[:-1][texts, None]
     second_starts = np.zeros_like(starts) if second is None else second.offsets[:-1][texts, None] + first.offsets[-1]
     return texts, np.concatenate([spans + starts, other_spans + second_starts], axis=1)
+
+
+def find_crowded(lengths: np.ndarray, others: np.ndarray, truncation: Truncation | None, added: int) -> np.ndarray:
+    """bool[d]: pairs that cannot be cut, for the text that stays whole leaves no room for a token of the other beyond the stride.
+
+    `lengths` and `others` int64[d]: tokens of the first and of the second texts; `added`: special ones of a row.
+    """
+    if truncation is None or truncation.strategy == "longest_first":
+        return np.zeros(lengths.size, bool)
+    room = truncation.max_length - added
+    whole = others if truncation.strategy == "only_first" else lengths
+    return (lengths + others > room) & (room - whole - truncation.stride < 1)
 
 
 def find_room(truncation: Truncation, added: int) -> int:

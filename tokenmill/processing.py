@@ -14,6 +14,7 @@ from tokenmill.arrow import large_strings, wrap_lists
 from tokenmill.encoder import Encoded
 from tokenmill.errors import UnknownCharacterError, UsageError
 from tokenmill.postprocessors import Padding, Rows, Tokens, Truncation, build_rows
+from tokenmill.special_text import Allowed
 from tokenmill.tracing import UNITS, Trace
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def process_texts(
     overflow: bool = False,
     padding: Padding | None = None,
     unit: str | None = None,
+    allow_special: Allowed = False,
 ) -> Processed:
     """`Tokenizer.process_batch`."""
     if unit is not None and unit not in UNITS:
@@ -110,7 +112,7 @@ def process_texts(
         raise UsageError(f"{len(arrays[0])} texts and {len(arrays[1])} second texts are no pairs")
     if padding is not None and padding.token not in tokenizer.model.vocab:
         raise UsageError(f"the padding token {padding.token!r} is not in the vocabulary; {name_specials(tokenizer)}")
-    encoded, traces = zip(*(_encode_known(tokenizer, array, unit) for array in arrays), strict=True)
+    encoded, traces = zip(*(_encode_known(tokenizer, array, unit, allow_special) for array in arrays), strict=True)
     tokens = [Tokens(one.ids.values.to_numpy(), one.ids.offsets.to_numpy()) for one in encoded]
     pieces = tokenizer.template.pieces(pair=pairs is not None, add_special_tokens=add_special_tokens)
     rows = build_rows(
@@ -157,9 +159,15 @@ def name_specials(tokenizer: Tokenizer) -> str:
     return f"its special tokens are {', '.join(specials[:5])}" if specials else "it has no special tokens"
 
 
-def _encode_known(tokenizer: Tokenizer, texts: pa.LargeStringArray, unit: str | None) -> tuple[Encoded, Trace | None]:
-    encoded, trace = (tokenizer.encode_counted(texts), None) if unit is None else tokenizer.trace_batch(texts, unit)
+def _encode_known(
+    tokenizer: Tokenizer, texts: pa.LargeStringArray, unit: str | None, allow_special: Allowed
+) -> tuple[Encoded, Trace | None]:
+    trace = None
+    if unit is None:
+        encoded = tokenizer.encode_counted(texts, allow_special=allow_special)
+    else:
+        encoded, trace = tokenizer.trace_batch(texts, unit, allow_special=allow_special)
     if encoded.unknown.any():
         place = int(np.flatnonzero(encoded.unknown)[0])
-        raise UnknownCharacterError(tokenizer.describe_lost(texts.slice(place, 1), f"text {place}", False))
+        raise UnknownCharacterError(tokenizer.describe_lost(texts.slice(place, 1), f"text {place}", allow_special))
     return encoded, trace

@@ -7,6 +7,9 @@ A newcomer starts here: these are the shapes of everything that crosses a line o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pyarrow as pa
 
 TOKENIZER_FORMAT = "tokenmill"
@@ -20,6 +23,9 @@ REPORT_VERSION = 1
 
 #: A batch of documents as the readers give it: a few MiB of text, in corpus order.
 DOCUMENTS = pa.schema([("doc_id", pa.string()), ("text", pa.large_string())])
+
+#: The second text of a document, where the job reads pairs; it stands behind the columns of `DOCUMENTS`.
+SECOND_TEXT = pa.field("pair", pa.large_string())
 
 #: Word counts: of one partition between processes, and of the whole corpus on disk. `first_seen` orders words by their first
 #: occurrence in the corpus; on disk it is dense (0 .. words - 1), so that it does not depend on how the corpus was split.
@@ -36,6 +42,10 @@ TOKENS = pa.schema([pa.field("doc_id", pa.string()), pa.field("input_ids", pa.li
 
 #: What options add to a token shard: lists as long as `input_ids`. Masks and types are small numbers, and int8.
 TOKEN_MASK = pa.list_(pa.int8())
+
+#: Where in its text each token begins, and where it ends, in bytes or characters: two columns of plain lists.
+TOKEN_OFFSETS = ("offset_starts", "offset_ends")
+TOKEN_PLACE = pa.list_(pa.int32())
 
 #: What shards and totals count of shaped rows: tokens and documents that were cut, special tokens found inside texts.
 SHAPED = ("cut_tokens", "cut_documents", "special_tokens_found")
@@ -56,6 +66,15 @@ COUNT_PARTITIONS = 16
 MANIFEST = "manifest.json"
 
 
+def count_rows(shard: Mapping[str, Any]) -> int:
+    """Rows of a shard, by its entry in the manifest: its blocks, or its documents and what of them overflows into further rows.
+
+    >>> count_rows({"documents": 2, "rows": 5})
+    5
+    """
+    return int(shard["blocks"] if "blocks" in shard else shard.get("rows", shard["documents"]))
+
+
 def shard_name(index: int, shards: int) -> str:
     """Name of a shard file: `shard_name(0, 64)` is `part-00000-of-00064.parquet`."""
     return f"part-{index:05d}-of-{shards:05d}.parquet"
@@ -69,6 +88,11 @@ def group_name(index: int, groups: int) -> str:
 def reject_name(index: int, shards: int) -> str:
     """Name of the file of a split's rejects: `reject_name(0, 64)` is `part-00000-of-00064.jsonl`."""
     return f"part-{index:05d}-of-{shards:05d}.jsonl"
+
+
+def reject_name_of(shard: str) -> str:
+    """Name of the file of the rejects that a shard's split had, by the shard's own: `.jsonl` in place of `.parquet`."""
+    return shard.removesuffix(".parquet") + ".jsonl"
 
 
 def block_schema(block: int, *, ragged: bool, columns: tuple[str, ...] = ()) -> pa.Schema:

@@ -38,6 +38,7 @@ class SpecialFinder:
     def __init__(self, ids: Mapping[str, int]) -> None:
         self._ids = {token.encode(): token_id for token, token_id in ids.items()}
         longest_first = sorted(self._ids, key=lambda token: (-len(token), token))
+        self._tokens = tuple(longest_first)
         self._pattern = re.compile(b"|".join(map(re.escape, longest_first)))
         self._beginnings = sorted({token[:2] for token in self._ids})
 
@@ -63,11 +64,12 @@ class SpecialFinder:
         """The batch cut at the tokens in it, None where there is none."""
         text, ends = text_buffers(texts)
         data = text.tobytes()
-        places = [place for beginning in self._beginnings for place in _find_all(data, beginning)]
+        candidates = (place for beginning in self._beginnings for place in _find_all(data, beginning))
+        places = [place for place in candidates if data.startswith(self._tokens, place)]
         if not places:
             return None
-        candidates = np.unique(np.searchsorted(ends, np.array(places, np.int64), side="right"))
-        found = {int(document): self._find(data, ends, int(document)) for document in candidates}
+        documents = np.unique(np.searchsorted(ends, np.array(places, np.int64), side="right"))
+        found = {document: self._find(data, ends, document) for document in documents.tolist()}
         if not any(found.values()):
             return None
         return self._cut(data, ends, {document: spans for document, spans in found.items() if spans})

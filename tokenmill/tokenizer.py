@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.alphabets import CODE_POINTS
-from tokenmill.arrow import large_strings, wrap_binary
+from tokenmill.arrow import large_strings, text_buffers, wrap_binary
 from tokenmill.encoder import Encoded, Encoder
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.models import BpeModel
@@ -32,7 +32,7 @@ from tokenmill.special_text import Allowed, SpecialFinder, SplitTexts, join_part
 from tokenmill.templates import FIRST, SECOND, Template, check_template
 from tokenmill.tokenizer_files import read_file, read_folder
 from tokenmill.tracing import Trace, join_traces
-from tokenmill.unmatched import describe_lost_word
+from tokenmill.unmatched import PlaceNamer, describe_lost_word
 from tokenmill.wordpiece import WordPieceModel
 
 
@@ -252,15 +252,15 @@ class Tokenizer:
         """One text, or a pair, as a model takes it: with the template's special tokens, masks, types and places in the text.
 
         `options`: `add_special_tokens` (True), `truncation` (a `Truncation`), `overflow` (False; True keeps what is cut off),
-        `padding` (a `Padding`), `unit` of the offsets (`characters` or `bytes`). `tokenizer.process("Hi", "you").type_ids` is
-        `[0, 1]` without a template.
+        `padding` (a `Padding`), `unit` of the offsets (`characters` or `bytes`), `allow_special` as in `encode`.
+        `tokenizer.process("Hi", "you").type_ids` is `[0, 1]` without a template.
         """
         return process_text(self, text, pair, **options)
 
-    def trace_batch(self, texts: pa.Array, unit: str = "characters") -> tuple[Encoded, Trace]:
+    def trace_batch(self, texts: pa.Array, unit: str = "characters", *, allow_special: Allowed = False) -> tuple[Encoded, Trace]:
         """As `encode_counted`, and which part of its text each token comes from."""
         texts = large_strings(texts)
-        split = self.split_texts(texts)
+        split = self.split_texts(texts, allow_special)
         with self._lock:
             if split is None:
                 return self._warm_encoder().trace(texts, unit)
@@ -281,21 +281,20 @@ class Tokenizer:
             return self.describe_unknown(texts[0].as_py(), place)
         with self._lock:
             part = int(np.flatnonzero(self._warm_encoder().encode(split.parts).unknown)[0])
-        kinds = "special or added" if self.added_tokens else "special"
-        return self.describe_unknown(split.parts[part].as_py(), f"{place}, after {part} {kinds} tokens")
+        before = text_buffers(texts)[0][: split.starts[part]].tobytes().decode("utf-8", "replace")
+        return self.describe_unknown(split.parts[part].as_py(), place, len(before))
 
-    def describe_unknown(self, text: str | bytes, place: str) -> str:
-        """Which character of a text the alphabet lacks, where, and what to do about it."""
+    def describe_unknown(self, text: str | bytes, place: str, first: int = 0) -> str:
+        """Which character of a text the alphabet lacks, where, and what to do about it; `first`: the text begins there."""
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        if not self.normalizer.is_identity:
-            text, place = self.normalizer.normalize(text), f"{place}, normalized"
+        namer = PlaceNamer(text, self.normalizer, first)
         if isinstance(self.model, WordPieceModel):
-            return describe_lost_word(self.model, self.pretokenizer, text, place)
+            return describe_lost_word(self.model, self.pretokenizer, place, namer)
         forms = self.model.tables.character_ids.reshape(-1, CODE_POINTS)
         for ids, where in ((forms.max(axis=0), ""), (forms.min(axis=0), " where it stands")):
-            for position, character in self._kept_characters(text):
+            for position, character in self._kept_characters(namer.text):
                 if ids[ord(character)] < 0:
-                    found = f"{place}, character {position}: {character!r} (U+{ord(character):04X})"
+                    found = f"{place}, {namer.name(position)}: {character!r} (U+{ord(character):04X})"
                     return f"{found} is not in the alphabet{where}; train with --unk or byte-bpe"
         return f"{place}: a character is not in the alphabet; train with --unk or byte-bpe"
 

@@ -6,21 +6,47 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tokenmill.arrow import read_only
+from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.wordpiece import WordPieceModel
 
 _SHOWN = 40
 
 
-def describe_lost_word(model: WordPieceModel, pretokenizer: PreTokenizer, text: str, place: str) -> str:
+class PlaceNamer:
+    """Names places of a text, which may be only what follows character `first` of it, as it was before normalizing.
+
+    `text` is the normalized one. With nfkc, the `x` of `ﬁx` stands at `character 1 (2 when normalized)`.
+    """
+
+    def __init__(self, text: str, normalizer: Normalizer, first: int) -> None:
+        self._original, self._first = np.frombuffer(text.encode(), np.uint8), first
+        self._changes = not normalizer.is_identity
+        self.text, self._origins = text, None
+        if self._changes:
+            data, _, self._origins = normalizer.runner().align(read_only(self._original), np.array([self._original.size]))
+            self.text = data.tobytes().decode()
+
+    def name(self, position: int) -> str:
+        """Where character number `position` of the normalized text comes from."""
+        if not self._changes:
+            return f"character {self._first + position}"
+        place = len(self.text[:position].encode())
+        source = place if self._origins is None else int(self._origins[place, 0])
+        before = int(np.count_nonzero((self._original[:source] & 0xC0) != 0x80))
+        return f"character {self._first + before} ({position} when normalized)"
+
+
+def describe_lost_word(model: WordPieceModel, pretokenizer: PreTokenizer, place: str, namer: PlaceNamer) -> str:
     """Which word tokens do not make up or is too long, at which character of the text, and what to do about it."""
-    data = text.encode()
+    data = namer.text.encode()
     fine: set[bytes] = set()
     for word, start in _place_words(pretokenizer, data):
         lost = None if word in fine else _describe_word(model, word)
         if lost is not None:
             at, reason = lost
-            return f"{place}, character {len(data[: start + at].decode())}: {reason}"
+            return f"{place}, {namer.name(len(data[: start + at].decode()))}: {reason}"
         fine.add(word)
     return f"{place}: tokens do not make up a word; train with --unk or byte-wordpiece"
 

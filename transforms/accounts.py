@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tokenmill.arrow import text_buffers
 from tokenmill.errors import TokenmillError
@@ -20,13 +21,16 @@ from transforms.splits import Split
 #: Words that a WordPiece model has no ids for: not made up by tokens, or with too many characters.
 LOST_WORDS = ("unknown_words", "long_words")
 
+#: What stands between the two texts of a pair in what its fingerprint is of.
+_SEPARATOR = pa.scalar("\0", pa.large_string())
+
 
 @dataclass
 class FileAccount:
     """Numbers of one file within a split.
 
-    `documents` = `encoded` + `rejected`; `empty` are among the encoded; `bytes` are of text. `fingerprint` is a sum over the
-    documents that were read whole, two numbers modulo 2^64.
+    `documents` = `encoded` + `rejected`; `empty` are among the encoded; `bytes` are of text, both of a pair. `fingerprint` is a
+    sum over the documents that were read whole, two numbers modulo 2^64.
     """
 
     documents: int = 0
@@ -50,20 +54,26 @@ class SplitAccount:
 
     def add_batch(self, batch: DocumentBatch) -> None:
         """Count a batch as it was read: its documents are encoded unless `reject` says otherwise afterwards."""
-        account, texts = self._files[batch.file], batch.documents["text"]
+        account, pairs = self._files[batch.file], batch.pair is not None
+        texts = pc.binary_join_element_wise(batch.documents["text"], batch.pair, _SEPARATOR) if pairs else batch.documents["text"]
         text, ends = text_buffers(texts)
         account.documents += batch.documents.num_rows + len(batch.rejects)
         account.encoded += batch.documents.num_rows
         account.rejected += len(batch.rejects)
         account.replaced += batch.replaced
-        account.empty += int(np.count_nonzero(np.diff(ends, prepend=0) == 0))
-        account.bytes += text.size
+        account.empty += int(np.count_nonzero(np.diff(ends, prepend=0) == pairs))
+        account.bytes += text.size - ends.size * pairs
         self._add_fingerprint(account, batch, text, ends)
 
     def reject(self, file: str, documents: int) -> None:
         """So many documents of a batch that was added turned out to be rejects."""
         self._files[file].encoded -= documents
         self._files[file].rejected += documents
+
+    @property
+    def encoded(self) -> int:
+        """Documents that are encoded so far, of all files."""
+        return sum(account.encoded for account in self._files.values())
 
     def lose_words(self, **words: int) -> None:
         """An unk token stands for so many words; the keys are those of `LOST_WORDS`."""

@@ -116,7 +116,7 @@ def _count_documents(
         for batch in read_split(split, options.read):
             account.add_batch(batch)
             rejects.write(batch.rejects)
-            yield from counter.count(batch.documents["text"])
+            yield from counter.count(batch.all_texts)
     except DataError as error:
         account.fail(error)
     yield from counter.drain()

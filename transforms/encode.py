@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import heapq
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -124,11 +124,10 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
         try:
             path = FileSystems.join(options.shards_folder, name)
             with open_writer(path, describe_shard(tokenizer, options, shard), options, split) as writer:
-                special = options.shape.allow_special
                 for batch in read_split(split, options.read):
                     account.add_batch(batch)
-                    rejects.write(encode_documents(batch, tokenizer, writer, account, shaper, allow_special=special))
-            shard |= writer.describe() | account.lost_words() | shaper.describe()
+                    rejects.write(encode_documents(batch, tokenizer, writer, account, shaper))
+            shard |= {"documents": account.encoded} | writer.describe() | account.lost_words() | shaper.describe()
         except DataError as error:
             account.fail(error)
     record = account.record(tokens=shard.get("tokens", 0), shard=shard)
@@ -157,33 +156,39 @@ def encode_documents(
     writer: DocumentWriter,
     account: SplitAccount,
     shaper: RowShaper | None = None,
-    *,
-    allow_special: bool = False,
 ) -> Iterator[Reject]:
-    """Encode a batch into the shard; documents with a character that has no id are rejects.
+    """Encode a batch into the shard; documents with a character that has no id, and pairs that cannot be cut, are rejects.
 
     Gives all rejects of the batch in the order of their rows, the reader's too.
     """
-    ids, texts = batch.documents["doc_id"], batch.documents["text"]
-    encoded, unknown, unknown_words, long_words, specials = tokenizer.encode_counted(texts, allow_special=allow_special)
-    shaper = shaper or RowShaper(tokenizer, RowShape())
-    shaper.find(specials)
-    account.lose_words(unknown_words=unknown_words, long_words=long_words)
-    places = np.flatnonzero(unknown).tolist()
-    if places:
-        known = pa.array(~unknown)
-        ids, encoded = ids.filter(known), encoded.filter(known)
-        account.reject(batch.file, len(places))
-    writer.write(shaper.shape(ids, encoded))
-    lost = (describe_unknown(batch, place, tokenizer, allow_special=allow_special) for place in places)
-    return heapq.merge(batch.rejects, lost, key=attrgetter("row"))
+    shaper, ids = shaper or RowShaper(tokenizer, RowShape()), batch.documents["doc_id"]
+    texts = [shaper.tokenize(one) for one in batch.texts]
+    for made in texts:
+        account.lose_words(unknown_words=made.encoded.unknown_words, long_words=made.encoded.long_words)
+    crowded = shaper.find_crowded(texts)
+    lost = np.logical_or.reduce([crowded, *(made.encoded.unknown for made in texts)])
+    unknown = [made.encoded.unknown for made in texts]
+    if lost.any():
+        ids, texts = ids.filter(pa.array(~lost)), [made.filter(~lost) for made in texts]
+        account.reject(batch.file, int(np.count_nonzero(lost)))
+    writer.write(shaper.shape(ids, texts))
+    rejects = (describe_lost(batch, place, unknown, tokenizer, shaper) for place in np.flatnonzero(lost).tolist())
+    return heapq.merge(batch.rejects, rejects, key=attrgetter("row"))
 
 
-def describe_unknown(batch: DocumentBatch, place: int, tokenizer: Tokenizer, *, allow_special: bool = False) -> Reject:
-    """The reject for a document that holds a character without an id."""
-    doc_id, text = batch.documents["doc_id"][place].as_py(), batch.documents["text"][place].as_py()
-    reason = tokenizer.describe_lost(batch.documents["text"].slice(place, 1), f"document {doc_id}", allow_special)
-    return Reject(batch.file, int(batch.rows[place]), -1, reason, text.encode())
+def describe_lost(
+    batch: DocumentBatch, place: int, unknown: Sequence[np.ndarray], tokenizer: Tokenizer, shaper: RowShaper
+) -> Reject:
+    """The reject for a document that holds a character without an id (`unknown` says in which text), or cannot be cut."""
+    where = f"document {batch.documents['doc_id'][place].as_py()}"
+    text = batch.documents["text"][place].as_py().encode()
+    number = next((number for number, found in enumerate(unknown) if found[place]), None)
+    if number is None:
+        reason = f"{where}: one of its texts leaves no room for the other; choose --truncate longest_first, or longer rows"
+    else:
+        where += ", second text" if number else ""
+        reason = tokenizer.describe_lost(batch.texts[number].slice(place, 1), where, shaper.allow_special)
+    return Reject(batch.file, int(batch.rows[place]), -1, reason, text)
 
 
 def describe_range(part: Range) -> dict[str, Any]:

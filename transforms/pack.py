@@ -79,7 +79,8 @@ class BlockWriter:
 
     def describe(self) -> dict[str, int | str]:
         """What the manifest says of the finished shard: `tokens` are those of documents, `eos` and `padding` come on top."""
-        return {**self._shard.describe(), "blocks": self._shard.documents, **self._counts}
+        about = self._shard.describe()
+        return {"documents": 0, "blocks": about.pop("rows"), **about, **self._counts}
 
     def _pack(self, documents: Documents, *, last: bool) -> None:
         """Pack a window, and write all of its blocks but what concat leaves for the next one."""

@@ -25,11 +25,14 @@ class DamagedTextError(RejectedLineError):
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a line gives: `id` is None unless an id column is asked for; `replaced`: U+FFFD stands in for invalid text."""
+    """What a line gives: `id` and `pair` (the second text) are None unless their columns are asked for; `replaced`: U+FFFD
+    stands in for invalid text.
+    """
 
     text: str
     id: str | None
     replaced: bool = False
+    pair: str | None = None
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -45,21 +48,30 @@ class LineParser:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._columns = [column for column in (options.text_column, options.id_column) if column is not None]
+        self._columns = [column for column in (*options.text_columns, options.id_column) if column is not None]
 
     def parse(self, line: bytes) -> Parsed:
         """One line, not blank. Raises `RejectedLineError` with the reason, `DamagedTextError` for invalid text left as it is."""
         pairs = _load_object(_decode(line, self._options.invalid_utf8))
         values = {column: _find_value(pairs, column) for column in self._columns}
-        text = values[self._options.text_column]
-        if type(text) is not str:
-            raise RejectedLineError(f"column {self._options.text_column!r} holds {_describe(text)}, not a string")
+        for column in self._options.text_columns:
+            if type(values[column]) is not str:
+                raise RejectedLineError(f"column {column!r} holds {_describe(values[column])}, not a string")
         record_id = None if self._options.id_column is None else _id_of_value(values[self._options.id_column])
+        texts, replaced = [], False
+        for column, name in zip(self._options.text_columns, ("text", "second text"), strict=False):
+            text, changed = self._repair(values[column], line, name)
+            texts.append(text)
+            replaced |= changed
+        return Parsed(texts[0], record_id, replaced, *texts[1:])
+
+    def _repair(self, text: str, line: bytes, name: str) -> tuple[str, bool]:
+        """A text without surrogates, and whether U+FFFD stands in for something now."""
         if not (found := _SURROGATE.search(text)):
-            return Parsed(text, record_id, "\ufffd" in text and not _is_utf8(line))
+            return text, "\ufffd" in text and not _is_utf8(line)
         if self._options.invalid_utf8 != "replace":
-            raise DamagedTextError(_describe_damage(found, line))
-        return Parsed(_SURROGATE.sub("\ufffd", text), record_id, replaced=True)
+            raise DamagedTextError(_describe_damage(found, line, name))
+        return _SURROGATE.sub("\ufffd", text), True
 
 
 def _decode(line: bytes, policy: str) -> str:
@@ -122,11 +134,11 @@ def _describe(value: Any) -> str:
     return "an object" if isinstance(value, _Pairs) else "a list"
 
 
-def _describe_damage(found: re.Match[str], line: bytes) -> str:
+def _describe_damage(found: re.Match[str], line: bytes, name: str) -> str:
     code = ord(found.group())
     if 0xDC80 <= code <= 0xDCFF and not _is_utf8(line):
-        return f"invalid UTF-8: character {found.start()} of the text is the byte 0x{code - 0xDC00:02x}"
-    return f"invalid UTF-8: character {found.start()} of the text is the lone surrogate U+{code:04X}"
+        return f"invalid UTF-8: character {found.start()} of the {name} is the byte 0x{code - 0xDC00:02x}"
+    return f"invalid UTF-8: character {found.start()} of the {name} is the lone surrogate U+{code:04X}"
 
 
 def _id_of_value(value: Any) -> str:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tokenmill.errors import InvalidTextError
-from tokenmill.schemas import DOCUMENTS
+from tokenmill.schemas import DOCUMENTS, SECOND_TEXT
 from transforms.splits import ReadOptions, Reject, SourceFile
 
 Int64s = npt.NDArray[np.int64]
@@ -23,10 +23,10 @@ Int64s = npt.NDArray[np.int64]
 class DocumentBatch:
     """Documents of one file, in the file's order.
 
-    `file` is the file's name; `documents` has the schema `DOCUMENTS`, no nulls, text that is valid UTF-8. Its arrays may be
-    slices: mind `array.offset`. `rows: int64[d]` are the documents' row numbers in the file; `first_row` is that of the first
-    record the batch accounts for. `rejects` are in the order of their rows. `replaced` counts the documents in which invalid text
-    was replaced by U+FFFD.
+    `file` is the file's name; `documents` has the schema `DOCUMENTS` (with the column `SECOND_TEXT` where pairs are read), no
+    nulls, text that is valid UTF-8. Its arrays may be slices: mind `array.offset`. `rows: int64[d]` are the documents' row
+    numbers in the file; `first_row` is that of the first record the batch accounts for. `rejects` are in the order of their rows.
+    `replaced` counts the documents in which invalid text was replaced by U+FFFD.
     """
 
     file: str
@@ -36,18 +36,39 @@ class DocumentBatch:
     first_row: int
     replaced: int = 0
 
+    @property
+    def pair(self) -> pa.LargeStringArray | None:
+        """The second texts of pairs, None where documents are single texts."""
+        return self.documents[SECOND_TEXT.name] if self.documents.num_columns > len(DOCUMENTS) else None
+
+    @property
+    def texts(self) -> tuple[pa.LargeStringArray, ...]:
+        """The texts, or the first and the second texts of pairs."""
+        return self.documents["text"], *(() if self.pair is None else (self.pair,))
+
+    @property
+    def all_texts(self) -> pa.LargeStringArray:
+        """Every text once, the second one of a pair behind its first."""
+        text, pair = self.documents["text"], self.pair
+        if pair is None:
+            return text
+        places = np.arange(2 * len(text)).reshape(2, -1).T.ravel()
+        return pa.concat_arrays([text, pair]).take(pa.array(places))
+
 
 @dataclass(frozen=True, eq=False)
 class Records:
     """Candidates for documents: `ids: string[n]`, `text: large_string[n]` not yet known to be UTF-8, their `rows: int64[n]`.
 
-    `offsets: int64[n]` are the byte positions of lines in the (decompressed) file; None for formats that have none.
+    `offsets: int64[n]` are the byte positions of lines in the (decompressed) file; None for formats that have none. `pair`:
+    large_string[n], the second texts where pairs are read.
     """
 
     ids: pa.StringArray
     text: pa.LargeStringArray
     rows: Int64s
     offsets: Int64s | None = None
+    pair: pa.LargeStringArray | None = None
 
 
 def name_rows(name: str, rows: Int64s) -> pa.StringArray:
@@ -59,9 +80,11 @@ def name_rows(name: str, rows: Int64s) -> pa.StringArray:
     return pc.binary_join_element_wise(name, pa.array(rows).cast(pa.string()), ":")
 
 
-def make_documents(ids: pa.StringArray, text: pa.LargeStringArray) -> pa.RecordBatch:
-    """Two arrays of one length as a batch of the schema `DOCUMENTS`."""
-    return pa.RecordBatch.from_arrays([ids, text], schema=DOCUMENTS)
+def make_documents(ids: pa.StringArray, text: pa.LargeStringArray, pair: pa.LargeStringArray | None = None) -> pa.RecordBatch:
+    """Arrays of one length as a batch of the schema `DOCUMENTS`, with `SECOND_TEXT` for pairs."""
+    if pair is None:
+        return pa.RecordBatch.from_arrays([ids, text], schema=DOCUMENTS)
+    return pa.RecordBatch.from_arrays([ids, text, pair], schema=DOCUMENTS.append(SECOND_TEXT))
 
 
 def finish_batch(
@@ -71,8 +94,9 @@ def finish_batch(
 
     `rejects` are those found before. Raises `InvalidTextError` under the policy `error`.
     """
-    if is_valid_utf8(records.text):
-        return DocumentBatch(file.name, make_documents(records.ids, records.text), records.rows, rejects, first_row)
+    if is_valid_utf8(records.text) and (records.pair is None or is_valid_utf8(records.pair)):
+        documents = make_documents(records.ids, records.text, records.pair)
+        return DocumentBatch(file.name, documents, records.rows, rejects, first_row)
     return _screen_text(records, file, options, first_row=first_row, rejects=rejects)
 
 
@@ -88,19 +112,27 @@ def is_valid_utf8(text: pa.LargeStringArray) -> bool:
 def _screen_text(
     records: Records, file: SourceFile, options: ReadOptions, *, first_row: int, rejects: tuple[Reject, ...]
 ) -> DocumentBatch:
-    texts: list[bytes | str] = []
+    texts: list[list[bytes | str]] = []
     kept: list[int] = []
     found = list(rejects)
     replaced = 0
-    for position, raw in enumerate(records.text.cast(pa.large_binary()).to_pylist()):
-        error = _find_damage(raw)
-        if error is not None and options.invalid_utf8 != "replace":
-            found.append(_reject_damage(records, position, raw, error, file=file, policy=options.invalid_utf8))
+    columns = [records.text] if records.pair is None else [records.text, records.pair]
+    for position, raws in enumerate(zip(*(column.cast(pa.large_binary()).to_pylist() for column in columns), strict=True)):
+        errors = [_find_damage(raw) for raw in raws]
+        damaged = next((number for number, error in enumerate(errors) if error is not None), None)
+        if damaged is not None and options.invalid_utf8 != "replace":
+            name = "text" if damaged == 0 else "second text"
+            found.append(
+                _reject_damage(
+                    records, position, raws[damaged], errors[damaged], name=name, file=file, policy=options.invalid_utf8
+                )
+            )
             continue
         kept.append(position)
-        texts.append(raw if error is None else raw.decode("utf-8", "replace"))
-        replaced += error is not None
-    documents = make_documents(records.ids.take(pa.array(kept, pa.int64())), pa.array(texts, pa.large_string()))
+        texts.append([raw if error is None else raw.decode("utf-8", "replace") for raw, error in zip(raws, errors, strict=True)])
+        replaced += damaged is not None
+    arrays = [pa.array([row[number] for row in texts], pa.large_string()) for number in range(len(columns))]
+    documents = make_documents(records.ids.take(pa.array(kept, pa.int64())), *arrays)
     return DocumentBatch(file.name, documents, records.rows[kept], sort_rejects(found), first_row, replaced)
 
 
@@ -113,14 +145,14 @@ def _find_damage(raw: bytes) -> UnicodeDecodeError | None:
 
 
 def _reject_damage(
-    records: Records, position: int, raw: bytes, error: UnicodeDecodeError, *, file: SourceFile, policy: str
+    records: Records, position: int, raw: bytes, error: UnicodeDecodeError, *, name: str, file: SourceFile, policy: str
 ) -> Reject:
     row = int(records.rows[position])
     offset = -1 if records.offsets is None else int(records.offsets[position])
     if policy == "error":
-        place = f"byte {error.start} of the text" if offset < 0 else f"byte {offset + error.start} of the file"
+        place = f"byte {error.start} of the {name}" if offset < 0 else f"byte {offset + error.start} of the file"
         raise invalid_text(file, row, f"{place} is 0x{raw[error.start]:02x}, not valid UTF-8")
-    return Reject(file.name, row, offset, f"invalid UTF-8: byte {error.start} of the text is 0x{raw[error.start]:02x}", raw)
+    return Reject(file.name, row, offset, f"invalid UTF-8: byte {error.start} of the {name} is 0x{raw[error.start]:02x}", raw)
 
 
 def invalid_text(file: SourceFile, row: int, what: str) -> InvalidTextError:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,18 +20,19 @@ _MAX_ROWS = 16_384
 
 
 def wanted_columns(options: ReadOptions) -> list[str]:
-    """The columns to read: the text's and, if one is asked for, the id's."""
-    return list(dict.fromkeys(name for name in (options.text_column, options.id_column) if name is not None))
+    """The columns to read: the text's, and those of the second text and of the id if they are asked for."""
+    return list(dict.fromkeys(name for name in (*options.text_columns, options.id_column) if name is not None))
 
 
 def check_columns(schema: pa.Schema, file: SourceFile, options: ReadOptions) -> None:
-    """Raise `MissingColumnError` unless the schema has the text column, of strings, and the id column, of scalars."""
-    text_type = _find_type(schema, options.text_column, file)
-    if not holds_strings(text_type):
-        strings = ", ".join(field.name for field in schema if holds_strings(field.type)) or "none"
-        raise MissingColumnError(
-            f"{file.path}: column {options.text_column!r} holds {text_type}, not text; the columns that hold text are: {strings}"
-        )
+    """Raise `MissingColumnError` unless the schema has the text columns, of strings, and the id column, of scalars."""
+    for column in options.text_columns:
+        text_type = _find_type(schema, column, file)
+        if not holds_strings(text_type):
+            strings = ", ".join(field.name for field in schema if holds_strings(field.type)) or "none"
+            raise MissingColumnError(
+                f"{file.path}: column {column!r} holds {text_type}, not text; the columns that hold text are: {strings}"
+            )
     if options.id_column is not None and pa.types.is_nested(id_type := _find_type(schema, options.id_column, file)):
         scalars = ", ".join(field.name for field in schema if not pa.types.is_nested(field.type))
         raise MissingColumnError(
@@ -90,10 +92,10 @@ def read_columns(
     """Documents out of record batches that hold at least the wanted columns; null texts and null ids become rejects."""
     for batch in batches:
         ids = None if options.id_column is None else _read_ids(batch.column(options.id_column))
-        text = _as_strings(batch.column(options.text_column), pa.large_string())
-        for start, end in _cut_by_bytes(text, options.batch_bytes):
+        texts = [_as_strings(batch.column(column), pa.large_string()) for column in options.text_columns]
+        for start, end in _cut_by_bytes(texts, options.batch_bytes):
             part_ids = None if ids is None else ids[start:end]
-            yield _make_batch(text[start:end], part_ids, file, options, first_row=first_row + start)
+            yield _make_batch([text[start:end] for text in texts], part_ids, file, options, first_row=first_row + start)
         first_row += batch.num_rows
 
 
@@ -124,42 +126,47 @@ def _as_strings(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-def _cut_by_bytes(text: pa.LargeStringArray, batch_bytes: int) -> list[tuple[int, int]]:
-    """Cut rows `[0, n)` where a multiple of `batch_bytes` is passed.
+def _cut_by_bytes(texts: Sequence[pa.LargeStringArray], batch_bytes: int) -> list[tuple[int, int]]:
+    """Cut rows `[0, n)` where a multiple of `batch_bytes` is passed by the texts in them.
 
     Three texts of 3 bytes each, with batches of 4: `[(0, 1), (1, 2), (2, 3)]`.
     """
-    if not len(text):
+    rows = len(texts[0])
+    if not rows:
         return []
-    offsets = np.frombuffer(text.buffers()[1], dtype=np.int64)[text.offset : text.offset + len(text) + 1]
-    parts = (offsets[1:] - offsets[0] - 1) // batch_bytes
-    edges = [0, *(np.flatnonzero(np.diff(parts) > 0) + 1).tolist(), len(text)]
+    ends = np.zeros(rows, np.int64)
+    for text in texts:
+        offsets = np.frombuffer(text.buffers()[1], dtype=np.int64)[text.offset : text.offset + rows + 1]
+        ends += offsets[1:] - offsets[0]
+    parts = (ends - 1) // batch_bytes
+    edges = [0, *(np.flatnonzero(np.diff(parts) > 0) + 1).tolist(), rows]
     return list(itertools.pairwise(edges))
 
 
 def _make_batch(
-    text: pa.LargeStringArray, ids: pa.StringArray | None, file: SourceFile, options: ReadOptions, *, first_row: int
+    texts: Sequence[pa.LargeStringArray], ids: pa.StringArray | None, file: SourceFile, options: ReadOptions, *, first_row: int
 ) -> DocumentBatch:
-    rows = first_row + np.arange(len(text), dtype=np.int64)
+    rows = first_row + np.arange(len(texts[0]), dtype=np.int64)
     ids = name_rows(file.name, rows) if ids is None else ids
     rejects: tuple[Reject, ...] = ()
-    if text.null_count or ids.null_count:
-        rejects = _reject_nulls(text, ids, file, options, first_row=first_row)
-        whole = pc.and_(text.is_valid(), ids.is_valid())
-        text, ids, rows = text.filter(whole), ids.filter(whole), rows[whole.to_numpy(zero_copy_only=False)]
-    return finish_batch(Records(ids, text, rows), file, options, first_row=first_row, rejects=rejects)
+    if any(column.null_count for column in (*texts, ids)):
+        rejects = _reject_nulls(texts, ids, file, options, first_row=first_row)
+        whole = functools.reduce(pc.and_, (column.is_valid() for column in (*texts, ids)))
+        texts, ids = [text.filter(whole) for text in texts], ids.filter(whole)
+        rows = rows[whole.to_numpy(zero_copy_only=False)]
+    pair = texts[1] if len(texts) > 1 else None
+    return finish_batch(Records(ids, texts[0], rows, pair=pair), file, options, first_row=first_row, rejects=rejects)
 
 
 def _reject_nulls(
-    text: pa.LargeStringArray, ids: pa.StringArray, file: SourceFile, options: ReadOptions, *, first_row: int
+    texts: Sequence[pa.LargeStringArray], ids: pa.StringArray, file: SourceFile, options: ReadOptions, *, first_row: int
 ) -> tuple[Reject, ...]:
-    rejects = [
-        Reject(file.name, first_row + row, -1, f"column {options.text_column!r} is null")
-        for row in np.flatnonzero(text.is_null().to_numpy(zero_copy_only=False)).tolist()
-    ]
-    for row in np.flatnonzero(pc.and_(ids.is_null(), text.is_valid()).to_numpy(zero_copy_only=False)).tolist():
-        raw = text[row].cast(pa.large_binary()).as_py()
-        rejects.append(
-            Reject(file.name, first_row + row, -1, f"the id in column {options.id_column!r} is null or not UTF-8", raw)
-        )
-    return sort_rejects(rejects)
+    """A reject for each row with a null, for the first one that it has: in the text, in its second text, in the id."""
+    reasons = [f"column {name!r} is null" for name in options.text_columns]
+    reasons.append(f"the id in column {options.id_column!r} is null or not UTF-8")
+    found: dict[int, Reject] = {}
+    for column, reason in zip((*texts, ids), reasons, strict=True):
+        for row in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
+            raw = texts[0][row].cast(pa.large_binary()).as_py() or b""
+            found.setdefault(row, Reject(file.name, first_row + row, -1, reason, raw))
+    return sort_rejects(list(found.values()))

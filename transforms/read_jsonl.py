@@ -1,4 +1,4 @@
-"""JSON Lines: one JSON object per line, its text under one key, its id perhaps under another.
+"""JSON Lines: one JSON object per line, its text under one key, its id and a second text perhaps under others.
 
 Row numbers count lines, so that an editor finds them. What becomes of a line:
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -65,7 +65,7 @@ def check_jsonl_columns(file: SourceFile, options: ReadOptions) -> None:
     Raises `UnreadableFileError` for a file that is one JSON document.
     """
     records = [names for line in _first_lines(file) if (names := _try_names(line)) is not None]
-    for column in (options.text_column, options.id_column):
+    for column in (*options.text_columns, options.id_column):
         if column is not None and records and not any(column in names for names in records):
             there = ", ".join(dict.fromkeys(name for names in records for name in names)) or "none"
             raise MissingColumnError(f"{file.path}: no column {column!r} in its first records; the columns there are: {there}")
@@ -109,7 +109,7 @@ def _refuse_document(file: SourceFile, block: Bytes) -> None:
 class _Lines:
     """What the kernel made of a block: where its lines start, what became of each, and the documents among them.
 
-    `count` are the records, lines that are not blank.
+    `count` are the records, lines that are not blank. `pair`: the second texts, where pairs are read.
     """
 
     block: Bytes
@@ -118,6 +118,7 @@ class _Lines:
     text: pa.LargeStringArray
     ids: pa.StringArray | None
     count: int
+    pair: pa.LargeStringArray | None = None
 
 
 class _JsonlReader:
@@ -127,29 +128,17 @@ class _JsonlReader:
         self._file = file
         self._options = options
         self._parser = LineParser(options)
-        self._keys = _key_of(options.text_column), _key_of(options.id_column or "")
 
     def scan(self, block: Bytes, most: int) -> _Lines:
         """Read what is in order, up to record number `most`."""
-        lines, _ = count_lines(block)
-        text = pa.allocate_buffer(block.size)
-        ids = np.empty(block.size if self._options.id_column is not None else 0, np.uint8)
-        starts, kinds, bounds = np.empty(lines, np.int64), np.empty(lines, np.uint8), np.zeros((2, lines + 1), np.int64)
-        sinks = np.frombuffer(text, np.uint8), ids
-        lines, records, documents = read_records(block, self._keys, sinks, starts, kinds, bounds, np.int64(most))
-        bounds = bounds[:, : documents + 1]
-        texts = pa.LargeStringArray.from_buffers(documents, pa.py_buffer(bounds[0]), text)
-        return _Lines(block, starts[:lines], kinds[:lines], texts, self._make_ids(ids, bounds[1]), records)
-
-    def _make_ids(self, ids: Bytes, bounds: Int64s) -> pa.StringArray | None:
-        if self._options.id_column is None:
-            return None
-        buffers = pa.py_buffer(bounds), pa.py_buffer(ids[: bounds[-1]].tobytes())
-        return pa.LargeStringArray.from_buffers(bounds.size - 1, *buffers).cast(pa.string())
+        lines = _scan_column(block, most, self._options.text_column, self._options.id_column)
+        if self._options.pair_column is None:
+            return lines
+        return _join_columns(lines, _scan_column(block, most, self._options.pair_column, None))
 
     def read(self, lines: _Lines, *, offset: int, first_row: int) -> DocumentBatch:
         """One batch: the kernel's documents, and between them what the parser makes of the lines that the kernel refused."""
-        rows, text, ids = first_row + np.flatnonzero(lines.kinds == DOCUMENT), lines.text, lines.ids
+        rows, text, ids, pair = first_row + np.flatnonzero(lines.kinds == DOCUMENT), lines.text, lines.ids, lines.pair
         parsed, rejects = self._parse_refused(lines, offset=offset, first_row=first_row)
         if parsed:
             rows = np.concatenate([rows, np.array(list(parsed), np.int64)])
@@ -157,7 +146,8 @@ class _JsonlReader:
             rows, places = rows[order], pa.array(order)
             text = _append(text, [record.text for record in parsed.values()]).take(places)
             ids = None if ids is None else _append(ids, [record.id for record in parsed.values()]).take(places)
-        documents = make_documents(name_rows(self._file.name, rows) if ids is None else ids, text)
+            pair = None if pair is None else _append(pair, [record.pair for record in parsed.values()]).take(places)
+        documents = make_documents(name_rows(self._file.name, rows) if ids is None else ids, text, pair)
         replaced = sum(record.replaced for record in parsed.values())
         return DocumentBatch(self._file.name, documents, rows, tuple(rejects), first_row, replaced)
 
@@ -181,6 +171,35 @@ class _JsonlReader:
             if isinstance(error, DamagedTextError) and self._options.invalid_utf8 == "error":
                 raise invalid_text(self._file, row, f"byte {offset} of the file begins a line with {error}") from error
             return Reject(self._file.name, row, offset, str(error), line)
+
+
+def _scan_column(block: Bytes, most: int, column: str, id_column: str | None) -> _Lines:
+    """The lines of a block that have a text in this column, and an id in that one if it is asked for."""
+    lines, _ = count_lines(block)
+    text = pa.allocate_buffer(block.size)
+    ids = np.empty(block.size if id_column is not None else 0, np.uint8)
+    starts, kinds, bounds = np.empty(lines, np.int64), np.empty(lines, np.uint8), np.zeros((2, lines + 1), np.int64)
+    keys, sinks = (_key_of(column), _key_of(id_column or "")), (np.frombuffer(text, np.uint8), ids)
+    lines, records, documents = read_records(block, keys, sinks, starts, kinds, bounds, np.int64(most))
+    bounds = bounds[:, : documents + 1]
+    texts = pa.LargeStringArray.from_buffers(documents, pa.py_buffer(bounds[0]), text)
+    made_ids = None if id_column is None else _make_ids(ids, bounds[1])
+    return _Lines(block, starts[:lines], kinds[:lines], texts, made_ids, records)
+
+
+def _make_ids(ids: Bytes, bounds: Int64s) -> pa.StringArray:
+    buffers = pa.py_buffer(bounds), pa.py_buffer(ids[: bounds[-1]].tobytes())
+    return pa.LargeStringArray.from_buffers(bounds.size - 1, *buffers).cast(pa.string())
+
+
+def _join_columns(lines: _Lines, others: _Lines) -> _Lines:
+    """Lines with both texts; what the kernel refused for one of them is refused, and the parser says why."""
+    first, second = lines.kinds == DOCUMENT, others.kinds == DOCUMENT
+    both = first & second
+    in_first, in_second = pa.array(both[first]), pa.array(both[second])
+    kinds = np.where(first & ~second, np.uint8(REFUSED), lines.kinds)
+    ids = None if lines.ids is None else lines.ids.filter(in_first)
+    return replace(lines, kinds=kinds, text=lines.text.filter(in_first), ids=ids, pair=others.text.filter(in_second))
 
 
 def _key_of(column: str) -> Bytes:

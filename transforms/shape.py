@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from tokenmill import schemas
-from tokenmill.errors import UsageError
-from tokenmill.postprocessors import Padding, Tokens, Truncation, build_rows
-from tokenmill.processing import row_columns
+from tokenmill.arrow import wrap_lists
+from tokenmill.encoder import Encoded
+from tokenmill.errors import DataError, UsageError
+from tokenmill.postprocessors import Padding, Rows, Tokens, Truncation, build_rows, find_crowded
+from tokenmill.processing import row_columns, take_sources
 from tokenmill.tokenizer import Tokenizer
 
 
@@ -21,7 +24,8 @@ class RowShape:
 
     `add_special_tokens`: those of the tokenizer's template; `allow_special`: special tokens inside texts are found;
     `truncation`, with `overflow` what is cut off becomes rows of its own; `padding`; `columns`: which of the columns
-    attention_mask, token_type_ids and special_tokens_mask stand beside the ids.
+    attention_mask, token_type_ids and special_tokens_mask stand beside the ids; `offsets`: None, or the unit (bytes, characters)
+    of the columns that say which part of its text each token comes from; `pair`: documents are pairs of texts.
     """
 
     add_special_tokens: bool = True
@@ -30,6 +34,8 @@ class RowShape:
     overflow: bool = False
     padding: Padding | None = None
     columns: tuple[str, ...] = ()
+    offsets: str | None = None
+    pair: bool = False
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> RowShape:
@@ -45,7 +51,9 @@ class RowShape:
     @property
     def schema(self) -> pa.Schema:
         """Of the shards."""
-        return pa.schema([*schemas.TOKENS, *(pa.field(name, schemas.TOKEN_MASK) for name in self.columns)])
+        places = () if self.offsets is None else schemas.TOKEN_OFFSETS
+        masks = (pa.field(name, schemas.TOKEN_MASK) for name in self.columns)
+        return pa.schema([*schemas.TOKENS, *masks, *(pa.field(name, schemas.TOKEN_PLACE) for name in places)])
 
     def describe(self) -> dict[str, Any]:
         """What the manifest says of rows: the options that are not as they always are."""
@@ -53,39 +61,92 @@ class RowShape:
         return {name: value for name, value in asdict(self).items() if value != always[name]}
 
 
+class Tokenized(NamedTuple):
+    """A batch of texts as ids; `spans` int64[t, 2]: where in its text each token stands, if that is asked for."""
+
+    encoded: Encoded
+    spans: np.ndarray | None = None
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens(self.encoded.ids.values.to_numpy(), self.encoded.ids.offsets.to_numpy())
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """int64[d]: tokens of each text."""
+        return np.diff(self.encoded.ids.offsets.to_numpy())
+
+    def filter(self, kept: np.ndarray) -> Tokenized:
+        """The texts for which bool[d] is true."""
+        encoded = self.encoded._replace(ids=self.encoded.ids.filter(pa.array(kept)))
+        return Tokenized(encoded, None if self.spans is None else self.spans[np.repeat(kept, self.lengths)])
+
+
 class RowShaper:
     """Shapes the documents of one split; `cut_tokens`, `cut_documents` and `special_tokens_found` count what was done to them."""
 
     def __init__(self, tokenizer: Tokenizer, shape: RowShape) -> None:
-        self._pieces = tokenizer.template.pieces(pair=False, add_special_tokens=shape.add_special_tokens)
-        self._vocab, self._shape = tokenizer.model.vocab, shape
-        self._changes = bool(len(self._pieces) > 1 or shape.truncation or shape.padding or shape.columns)
+        self._pieces = tokenizer.template.pieces(pair=shape.pair, add_special_tokens=shape.add_special_tokens)
+        self._added = len(self._pieces) - (2 if shape.pair else 1)
+        self._tokenizer, self._vocab, self._shape = tokenizer, tokenizer.model.vocab, shape
+        self._changes = bool(len(self._pieces) > 1 or shape.truncation or shape.padding or shape.columns or shape.offsets)
         self._counts = dict.fromkeys(schemas.SHAPED, 0)
 
-    def find(self, specials: int) -> None:
-        """So many special tokens were found inside the texts of a batch."""
-        self._counts["special_tokens_found"] += specials
+    @property
+    def allow_special(self) -> bool:
+        return self._shape.allow_special
 
-    def shape(self, ids: pa.Array, encoded: pa.LargeListArray) -> Mapping[str, pa.Array]:
-        """The columns of a batch of documents: their ids, their token ids, and what is asked for beside them."""
+    def tokenize(self, texts: pa.LargeStringArray) -> Tokenized:
+        """Ids of texts, and their places if the rows have them; special tokens that are found are counted."""
+        if self._shape.offsets is None:
+            made = Tokenized(self._tokenizer.encode_counted(texts, allow_special=self.allow_special))
+        else:
+            encoded, trace = self._tokenizer.trace_batch(texts, self._shape.offsets, allow_special=self.allow_special)
+            made = Tokenized(encoded, trace.spans)
+        self._counts["special_tokens_found"] += made.encoded.specials
+        return made
+
+    def find_crowded(self, texts: Sequence[Tokenized]) -> np.ndarray:
+        """bool[d]: pairs that cannot become rows of this shape."""
+        if len(texts) < 2:
+            return np.zeros(len(texts[0].encoded.ids), bool)
+        return find_crowded(texts[0].lengths, texts[1].lengths, self._shape.truncation, self._added)
+
+    def shape(self, ids: pa.Array, texts: Sequence[Tokenized]) -> Mapping[str, pa.Array]:
+        """The columns of a batch of documents: their ids, their token ids, and what is asked for beside them.
+
+        `texts` are the texts of the documents, or the first and the second ones of pairs. An `offsets` column counts in int32:
+        raises DataError for a text that is longer.
+        """
         if not self._changes:
-            return {"doc_id": ids, "input_ids": encoded}
-        first = Tokens(encoded.values.to_numpy(), encoded.offsets.to_numpy())
+            return {"doc_id": ids, "input_ids": texts[0].encoded.ids}
+        tokens = [one.tokens for one in texts]
         options = {"truncation": self._shape.truncation, "overflow": self._shape.overflow, "padding": self._shape.padding}
-        rows = build_rows(first, None, self._pieces, self._vocab, **options)
+        rows = build_rows(tokens[0], tokens[1] if len(tokens) > 1 else None, self._pieces, self._vocab, **options)
         self._counts["cut_tokens"] += rows.cut
-        self._counts["cut_documents"] += self._count_cut(first, rows.arrays.attention.size > 0)
+        self._counts["cut_documents"] += self._count_cut(sum(one.lengths for one in texts))
         columns = row_columns(rows)
-        taken = ids.take(pa.array(rows.texts))
-        return {"doc_id": taken, **{name: columns[name] for name in ("input_ids", *self._shape.columns)}}
+        chosen = {name: columns[name] for name in ("input_ids", *self._shape.columns)}
+        return {"doc_id": ids.take(pa.array(rows.texts)), **chosen, **_place_tokens(rows, [one.spans for one in texts])}
 
-    def _count_cut(self, documents: Tokens, has_rows: bool) -> int:
+    def _count_cut(self, lengths: np.ndarray) -> int:
         """Documents that are longer than a row."""
-        if self._shape.truncation is None or not has_rows:
+        if self._shape.truncation is None:
             return 0
-        room = self._shape.truncation.max_length - (len(self._pieces) - 1)
-        return int((documents.offsets[1:] - documents.offsets[:-1] > room).sum())
+        return int(np.count_nonzero(lengths > self._shape.truncation.max_length - self._added))
 
     def describe(self) -> dict[str, int]:
         """What the manifest says of the shard beside what its writer does; nothing where nothing was done."""
         return {name: count for name, count in self._counts.items() if count}
+
+
+def _place_tokens(rows: Rows, spans: Sequence[np.ndarray | None]) -> dict[str, pa.Array]:
+    """The columns on where tokens begin and end in their texts: both 0 for special tokens of the template and for padding."""
+    known = [one for one in spans if one is not None]
+    if not known:
+        return {}
+    places = take_sources(np.concatenate(known), rows.arrays.sources, missing=0)
+    if places.size and int(places.max()) > np.iinfo(np.int32).max:
+        raise DataError(f"a text is too long for offsets, which are int32: {int(places.max()):,}; leave out --offsets")
+    columns = zip(schemas.TOKEN_OFFSETS, places.T.astype(np.int32, order="C"), strict=True)
+    return {name: wrap_lists(values, rows.offsets) for name, values in columns}

@@ -68,6 +68,7 @@ class Split:
 class ReadOptions:
     """How documents are taken out of files. Part of the job, the same for every split.
 
+    `pair_column`: where the second text of a pair stands; None for single texts.
     `document` is `line` or `file` (text only). `invalid_utf8` is `error`, `replace` or `reject` and also governs lone
     surrogates in JSON. `batch_bytes` is how much text a batch holds, about.
     """
@@ -77,6 +78,12 @@ class ReadOptions:
     document: str = "line"
     invalid_utf8: str = "reject"
     batch_bytes: int = 4 << 20
+    pair_column: str | None = None
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns of texts: one, or those of both texts of a pair."""
+        return (self.text_column,) if self.pair_column is None else (self.text_column, self.pair_column)
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ class ShardWriter:
     """Writes a token shard: rows of `schema`, which has the lists `input_ids` (and `doc_id`, unless rows are no documents).
 
     Columns are given by name, as arrays that can be cast to the types of the schema. A context manager; an exception leaves no
-    file. `documents` are the rows written, `tokens` the ids in them. A row group closes at `row_group_tokens`.
+    file. `rows` are those written, `tokens` the ids in them. A row group closes at `row_group_tokens`.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ShardWriter:
         self._schema = schema
         self._file = open_file(self._output, schema, metadata)
         self._begin_row_group()
-        self.documents = 0
+        self.rows = 0
         self.tokens = 0
 
     def __enter__(self) -> ShardWriter:
@@ -137,7 +137,7 @@ class ShardWriter:
 
     def describe(self) -> dict[str, int | str]:
         """What the manifest says of the finished shard."""
-        return {"documents": self.documents, "tokens": self.tokens, "bytes": self._output.size, "sha256": self._output.sha256}
+        return {"rows": self.rows, "tokens": self.tokens, "bytes": self._output.size, "sha256": self._output.sha256}
 
     def _abandon(self) -> None:
         self._file.abandon()
@@ -153,7 +153,7 @@ class ShardWriter:
             parts.append(columns[name].slice(start, stop - start))
         self._group_rows += stop - start
         self._group_tokens += tokens
-        self.documents += stop - start
+        self.rows += stop - start
         self.tokens += tokens
 
     def _write_row_group(self) -> None:

@@ -85,16 +85,20 @@ def dumps(tokenizer: Tokenizer) -> bytes:
     ):
         if found != known:
             raise UsageError(f"{NAME} stands for {what} {known}, here it is {found}; use --to native")
-    _check_normalizer(tokenizer)
-    return "".join(f"{token}\n" for token in _order_tokens(model)).encode("utf-8")
+    tokens = _order_tokens(model)
+    _check_parts(tokenizer)
+    return "".join(f"{token}\n" for token in tokens).encode("utf-8")
 
 
-def _check_normalizer(tokenizer: Tokenizer) -> None:
-    others = [step for step in tokenizer.normalizer.steps if step not in _BERT_STEPS]
+def _check_parts(tokenizer: Tokenizer) -> None:
+    """The template and the normalizer are those that the file stands for."""
+    known = _tell_normalizer(tokenizer.model.vocab.keys() - set(tokenizer.model.special_tokens))
     if tokenizer.template not in (Template(), Template.of(_TEMPLATE)):
         raise UsageError(f"{NAME} stands for the template {_TEMPLATE['single']}, here it is another; use --to native")
-    if others:
-        raise UsageError(f"readers of {NAME} cannot be told to normalize by {tokenizer.normalizer}; use --to native")
+    if tokenizer.normalizer != known:
+        raise UsageError(
+            f"{NAME} with such tokens stands for the normalizer {known}, here it is {tokenizer.normalizer}; use --to native"
+        )
 
 
 def _order_tokens(model: WordPieceModel) -> list[str]:

@@ -42,8 +42,18 @@ def mark_spaces(text: str) -> str:
 
 
 def show_token(token: TokenCount | Unreachable) -> str:
-    """A token for people: its text with `␣` for spaces, or, where it ends inside a character, its bytes in the visible form."""
-    return token.token if token.text is None else mark_spaces(token.text)
+    """A token for people: its text with `␣` for spaces, or, where it ends inside a character, its bytes in the visible form.
+
+    What marks that it continues or ends a word stays: `##ing`, `low</w>`.
+    """
+    if token.text is None:
+        return token.token
+    # Bytes in the visible form can end as their text does (`Â¡` is `¡`), but what stands before that is no ASCII then.
+    if token.token.endswith(token.text) and (mark := token.token[: len(token.token) - len(token.text)]).isascii():
+        return show(mark) + mark_spaces(token.text)
+    if token.token.startswith(token.text) and (mark := token.token[len(token.text) :]).isascii():
+        return mark_spaces(token.text) + show(mark)
+    return mark_spaces(token.text)
 
 
 def rows_of(report: Report) -> list[list[str]]:
