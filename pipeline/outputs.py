@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +29,9 @@ from apache_beam.io.filesystems import FileSystems
 from pipeline import publishing
 from pipeline.fingerprints import name_run
 from pipeline.kept import Parts, forget_unfinished, read_json, read_records, read_run, take_over, write_keys
-from pipeline.lock import Lock, hold_folder
+from pipeline.lock import LOCK, Lock, hold_folder
 from tokenmill import schemas
-from tokenmill.errors import OutputExistsError, UnreadableFileError, UsageError
+from tokenmill.errors import LockedError, OutputExistsError, UnreadableFileError, UsageError
 from transforms.journal import (
     Journal,
     delete_files,
@@ -136,11 +137,12 @@ class OutputFolder:
         """
         publishing.clear_replacement(self.path, self.join("_work", _PUBLISHING))
         self._sweep_orphans()
+        self._make(self.join("_work"))
+        write_file_atomically(self.join("_work", "OWNER"), _OWNER.encode())
         for folder in (self.parts, self.shards, self.journal, self.rejects):
             self._make(folder)
         delete_tree(self.partitions)
         self._make(self.partitions)
-        write_file_atomically(self.join("_work", "OWNER"), _OWNER.encode())
         write_keys(self.working(), self.keys)
         forget_unfinished(self._own_parts(), Journal(self.journal))
         for left in list_folders(self.join("_work")):
@@ -159,7 +161,7 @@ class OutputFolder:
     def abandon(self) -> None:
         """After a run that publishes nothing: what it has finished stays for the next one, and so do rejects; else nothing."""
         if not list_files(self.rejects, "*") and not any(map(self._own_parts().is_whole, self.finished())):
-            delete_tree(self.join("_work"))
+            self._delete_work()
 
     def publish(self, manifest: dict[str, Any], files: Mapping[str, bytes]) -> None:
         """Replace what the folder holds by what the run wrote."""
@@ -172,7 +174,7 @@ class OutputFolder:
         if is_local(self.path) and self._is_ours(published) and publishing.switch_folder(self.path, links, contents, self.run):
             return
         publishing.replace_files(self.path, links, contents, published, self.join("_work", _PUBLISHING))
-        delete_tree(self.join("_work"))
+        self._delete_work()
 
     def published_parts(self) -> Parts | None:
         """The parts of what is published, for a run to take over; None where the folder does not say which splits they are of."""
@@ -215,7 +217,19 @@ class OutputFolder:
         delete_files(list_files(self.path, _ORPHANS))
         if self._is_begun():
             publishing.clear_replacement(self.path, self.join("_work", _PUBLISHING))
-            delete_tree(self.join("_work"))
+            self._delete_work()
+        if list_files(self.path, LOCK):
+            with contextlib.suppress(LockedError), hold_folder(self.path):
+                pass  # a lock that a killed run has left goes with the one that is taken here
+
+    def _delete_work(self) -> None:
+        """Delete `_work`, and what says whose it is last of all."""
+        for left in list_folders(self.join("_work")):
+            delete_tree(left)
+        owner = self.join("_work", "OWNER")
+        delete_files(path for path in list_files(self.join("_work"), "*") if path != owner)
+        delete_files([owner])
+        delete_tree(self.join("_work"))
 
     def _sweep_orphans(self) -> None:
         """Delete temporary files of runs that were killed: of this run's own part, and beside what is published."""
@@ -223,7 +237,11 @@ class OutputFolder:
             delete_files(list_files(folder, _ORPHANS))
 
     def _is_begun(self) -> bool:
-        return bool(list_files(self.join("_work"), "OWNER"))
+        """Whether `_work` is ours: it says so, or a run that was killed had only just made it, or all but deleted it."""
+        names = [posixpath.basename(path.replace(os.sep, "/")) for path in list_files(self.join("_work"), "*")]
+        if not names:
+            return bool(list_files(self.path, "_work"))
+        return "OWNER" in names or all(name.startswith("OWNER.tmp-") for name in names)
 
     def _make(self, folder: str) -> None:
         try:

@@ -156,3 +156,39 @@ def test_files_and_trees_are_deleted_literally(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a1"]
     delete_files([str(tmp_path / "a1" / "?"), str(tmp_path / "a1" / "absent")])
     assert list_files(str(tmp_path / "a1"), "*") == [str(tmp_path / "a1" / "f")]
+
+
+@pytest.mark.parametrize("left", [(), ("OWNER",), (f"OWNER.tmp-{'0' * 32}",), ("OWNER", "publishing.json", "RUN/keys.json")])
+def test_what_a_killed_run_leaves_at_its_first_and_last_steps_is_swept(tmp_path: Path, left: tuple[str, ...]) -> None:
+    for name in left or ("",):
+        (tmp_path / "_work" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "_work" / name).write_text("{}") if name else (tmp_path / "_work").mkdir(exist_ok=True)
+    (tmp_path / "_lock.json").write_text('{"host": "gone", "pid": 1}')
+    folder = OutputFolder(str(tmp_path))
+    folder.check_free(overwrite=False)
+    folder.sweep()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_work_that_is_somebody_elses_stays(tmp_path: Path) -> None:
+    (tmp_path / "_work").mkdir()
+    (tmp_path / "_work" / "thesis.txt").write_text("mine")
+    folder = OutputFolder(str(tmp_path))
+    with pytest.raises(errors.OutputExistsError, match="_work is in the way, and not of tokenmill"):
+        folder.check_free(overwrite=False)
+    folder.sweep()
+    assert (tmp_path / "_work" / "thesis.txt").read_text() == "mine"
+
+
+def test_what_says_whose_the_work_is_goes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However a folder's entries are ordered, a run that is killed while it cleans up leaves one that the next run knows."""
+    folder = OutputFolder(str(tmp_path))
+    folder.begin()
+    deleted: list[str] = []
+    for name in ("remove", "unlink", "rmdir"):
+        call = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda path, *rest, call=call, **named: (deleted.append(str(path)), call(path, *rest, **named))[1]
+        )
+    folder.abandon()
+    assert [os.path.basename(path) for path in deleted[-2:]] == ["OWNER", "_work"] and list(tmp_path.iterdir()) == []
