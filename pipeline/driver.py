@@ -16,6 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipeline import accounting, counts_folder
 from pipeline.accounting import MaxRejects, describe_split
+from pipeline.dataset_manifest import fill_frame, frame_dataset
 from pipeline.fingerprints import describe_job, hash_bytes, key_splits
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
 from pipeline.lock import Lock
@@ -27,14 +28,13 @@ from pipeline.planning import (
     check_apart,
     check_unchanged,
     choose_workers,
-    describe_reading,
     fork_workers,
     plan_corpus,
 )
 from pipeline.progress import Stage, count_things
 from pipeline.runners import parse_options, run_pipeline
-from pipeline.shaping import RowOptions, choose_packing, choose_shape, describe_rows, total_blocks, total_shaped
-from tokenmill import __version__, kernels, schemas
+from pipeline.shaping import RowOptions, choose_packing, choose_shape
+from tokenmill import kernels
 from tokenmill.errors import (
     NothingToTrainOnError,
     OutputExistsError,
@@ -140,15 +140,20 @@ def train_on_corpus(
     return tokenizer, rules, manifest
 
 
-def check_tokenizer_output(path: str) -> None:
-    """A tokenizer may replace a tokenizer, nothing else; found out before any work."""
+def find_output_file(path: str, *, such_as: str) -> bool:
+    """Whether what `--output` names is there already. Raises `UsageError` for what cannot be the name of a file."""
     if not path or (is_local(path) and os.path.isdir(path)):
-        raise UsageError(f"--output {path!r} must be the name of a file, such as tokenizer.json")
+        raise UsageError(f"--output {path!r} must be the name of a file, such as {such_as}")
     try:
-        exists = FileSystems.exists(path)
+        exists: bool = FileSystems.exists(path)
     except ValueError as error:
         raise UsageError(f"--output {path!r}: {error}") from None
-    if exists and b'"merge_rules"' not in _read_file(path):
+    return exists
+
+
+def check_tokenizer_output(path: str) -> None:
+    """A tokenizer may replace a tokenizer, nothing else; found out before any work."""
+    if find_output_file(path, such_as="tokenizer.json") and b'"merge_rules"' not in _read_file(path):
         raise OutputExistsError(f"{path} exists and is no tokenizer; choose another name, or delete it")
 
 
@@ -179,7 +184,7 @@ def encode_corpus(
     """
     tokenizer, rows = load_tokenizer(tokenizer_path), rows or RowOptions()
     options = make_encode_options(corpus, tokenizer, rows)
-    packing, content, sha256 = options.packing, tokenizer.to_bytes(), options.tokenizer_sha256
+    packing, content = options.packing, tokenizer.to_bytes()
     with _open_run("encode", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
         folder, plan = job.folder, job.plan
         carried = folder.working("tokenizer.json")
@@ -196,18 +201,9 @@ def encode_corpus(
             finished = folder.finished()
             splits = [split for split in plan.splits if split.index not in finished]
             records = _run_job("encode", encode_graph(splits, options, len(plan.splits)), splits, job, run)
-        files, totals = _close_books(plan, records, folder)
+        files, _ = _close_books(plan, records, folder)
         shards = [describe_split(records[index], folder.keys[index]) for index in sorted(records)]
-        totals |= total_blocks(packing, shards) | total_shaped(packing, shards) | accounting.total_lost_words(shards)
-        rows_made = describe_rows(packing, rows.shuffle, options.shape)
-        manifest = _describe_dataset(
-            tokenizer,
-            sha256,
-            files,
-            totals,
-            shards,
-            describe_reading(corpus) | rows_made,
-        )
+        manifest = fill_frame(frame_dataset(tokenizer, corpus, options), packing, files, shards)
         card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
         folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
     return manifest
@@ -309,37 +305,11 @@ def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[li
     return files, totals
 
 
-def _describe_dataset(
-    tokenizer: Tokenizer,
-    sha256: str,
-    files: list[dict[str, Any]],
-    totals: dict[str, Any],
-    shards: list[dict[str, Any]],
-    rows: dict[str, Any],
-) -> dict[str, Any]:
-    tokens = sum(shard["tokens"] for shard in shards)
-    return {
-        "format": schemas.DATASET_FORMAT,
-        "version": schemas.DATASET_VERSION,
-        "tokenmill": __version__,
-        "tokenizer": {
-            "file": "tokenizer.json",
-            "sha256": sha256,
-            "vocab_size": len(tokenizer),
-            "embedding_rows": tokenizer.embedding_rows,
-        },
-        **rows,
-        "totals": {**totals, "tokens": tokens, "shards": len(shards)},
-        "files": files,
-        "shards": shards,
-    }
-
-
 def _count_merges(options: TrainingOptions) -> int:
     """How many merges are asked for; for a character model, whose alphabet is not known yet, at most so many."""
     if options.merges is not None or options.model == "char":
         return options.merges or 0
-    return (options.vocab_size or 0) - len(options.specials) - options.least_alphabet
+    return max(0, (options.vocab_size or 0) - len(options.specials) - options.least_alphabet)
 
 
 def _read_file(path: str) -> bytes:

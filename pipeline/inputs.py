@@ -80,16 +80,18 @@ def _find_input(text: str, *, format: str, document: str) -> list[_Found]:
     root, names = _list_remote(text) if is_remote(text) else list_local(text)
     if not names:
         raise UnreadableFileError(f"no file at {text!r}; {_describe_near(text)}")
-    return [_describe_file(root, name=name, size=size, format=format, document=document) for name, size in sorted(names.items())]
+    described = {"format": format, "document": document}
+    return [_Found(root, name, describe_file(root, name=name, size=size, **described)) for name, size in sorted(names.items())]
 
 
-def _describe_file(root: str, *, name: str, size: int, format: str, document: str) -> _Found:
+def describe_file(root: str, *, name: str, size: int, format: str, document: str) -> SourceFile:
+    """The file `name` below `root`: its format, unless given, and its compression are those that its name says."""
     stem, extension = posixpath.splitext(name.lower())
     compression = _COMPRESSIONS.get(extension, "")
     if format == "auto":
         format = _FORMATS.get(posixpath.splitext(stem)[1] if compression else extension, "text")
     document = document if format == "text" else "line"
-    return _Found(root, name, SourceFile(posixpath.join(root, name), name, format, compression, size, document))
+    return SourceFile(posixpath.join(root, name), name, format, compression, size, document)
 
 
 def _list_remote(text: str) -> tuple[str, dict[str, int]]:

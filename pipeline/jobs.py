@@ -4,14 +4,21 @@
 count:   Create(splits) -> CountWords        -> partition files of word counts, and a journal
 encode:  Create(splits) -> EncodeDocuments   -> token shards, and a journal
 report:  Create(splits) -> MeasureDocuments  -> a file of sums, and a journal
+
+watch:   files as they come -> windows -> PlanFile -> EncodeDocuments -> records of a window, under one key -> PublishFiles
+                                             `--------- plans ------------^
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import apache_beam as beam
+from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
+from apache_beam.transforms.window import FixedWindows, GlobalWindows
 
+from pipeline.stream_steps import OPEN_END, PlanFile, PublishFiles, StreamOptions
 from transforms.coders import register_coders
 from transforms.count import CountOptions, CountWords
 from transforms.encode import EncodeDocuments, EncodeOptions
@@ -19,6 +26,9 @@ from transforms.report import MeasureDocuments, ReportOptions
 from transforms.splits import Split
 
 BuildGraph = Callable[[beam.Pipeline], None]
+
+#: A file that comes late is published late: ten years are never, and what Beam drops would be lost without a word.
+LATENESS_SECONDS = 10 * 365 * 24 * 3600
 
 
 def count_graph(splits: Sequence[Split], options: CountOptions) -> BuildGraph:
@@ -46,5 +56,34 @@ def report_graph(splits: Sequence[Split], options: ReportOptions) -> BuildGraph:
     def build(pipeline: beam.Pipeline) -> None:
         register_coders()
         pipeline | "Splits" >> beam.Create(splits, reshuffle=False) | MeasureDocuments(options)
+
+    return build
+
+
+def watch_graph(files: beam.PTransform, options: StreamOptions, seconds: float) -> Callable[[beam.Pipeline], beam.PCollection]:
+    """The graph that encodes files as they come, and publishes those of each window of `seconds` when it is over, late ones
+    when they are there. It ends in descriptions of what was published.
+
+    `files` gives `FileMetadata` without an end, as `MatchContinuously` does.
+    """
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        windows = beam.WindowInto(
+            FixedWindows(seconds),
+            trigger=AfterWatermark(late=AfterCount(1)),
+            accumulation_mode=AccumulationMode.DISCARDING,
+            allowed_lateness=LATENESS_SECONDS,
+        )
+        plans = pipeline | "Files" >> files | "Windows" >> windows | "Plan" >> beam.ParDo(PlanFile(options))
+        splits = plans | "Splits" >> beam.FlatMap(lambda plan: plan.splits).with_output_types(Split)
+        records = splits | EncodeDocuments(options.encode, OPEN_END)
+        return (
+            (plans, records)
+            | "Plans and records" >> beam.Flatten()
+            | "One key" >> beam.Map(lambda entry: ("dataset", entry)).with_output_types(tuple[str, Any])
+            | "Records of a window" >> beam.GroupByKey()
+            | "State of all windows" >> beam.WindowInto(GlobalWindows())
+            | "Publish" >> beam.ParDo(PublishFiles(options)).with_output_types(dict[str, Any])
+        )
 
     return build

@@ -44,8 +44,10 @@ class Parts:
         return measure_file(FileSystems.join(self.folder, found[1]["path"])) == found[1]["bytes"]
 
     def reject(self, index: int) -> str:
-        """The file of a split's rejects."""
-        path: str = FileSystems.join(self.rejects, schemas.reject_name(index, len(self.keys)))
+        """The file of a split's rejects. A shard that was published tells its name, for it may be one of a stream's."""
+        shard = self.records[index].get("shard") if index in self.records else None
+        name = schemas.reject_name_of(shard["path"]) if shard else schemas.reject_name(index, len(self.keys))
+        path: str = FileSystems.join(self.rejects, name)
         return path
 
 

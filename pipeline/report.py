@@ -29,7 +29,7 @@ from tokenmill.report.numbers import SHOWN_TOKENS, Report, make_report
 from tokenmill.schemas import REPORT_SUMS
 from tokenmill.tokenizer import Tokenizer
 from transforms.encode import keep_tokenizer
-from transforms.journal import Journal, delete_tree, is_local, write_file_atomically
+from transforms.journal import Journal, delete_tree, write_file_atomically
 from transforms.report import ReportOptions
 
 Records = Mapping[int, Mapping[str, Any]]
@@ -104,13 +104,7 @@ def write_report(report: Report, output_format: str, output: str | None) -> None
 
 def check_report_output(path: str, *, overwrite: bool) -> None:
     """The name of a file that may be written, found out before any work."""
-    if not path or (is_local(path) and os.path.isdir(path)):
-        raise UsageError(f"--output {path!r} must be the name of a file, such as report.html")
-    try:
-        exists = FileSystems.exists(path)
-    except ValueError as error:
-        raise UsageError(f"--output {path!r}: {error}") from None
-    if exists and not overwrite:
+    if driver.find_output_file(path, such_as="report.html") and not overwrite:
         raise OutputExistsError(f"{path} exists; choose another name, or give --overwrite")
 
 

@@ -107,6 +107,11 @@ def _parse_or_raise(beam_args: Sequence[str]) -> PipelineOptions:
         raise errors.UsageError(f"Beam options {' '.join(beam_args)}: {last}; give NAME=VALUE as Beam documents it") from None
 
 
+def runs_here(beam_args: Sequence[str]) -> bool:
+    """Whether a job with these words for Beam runs on this machine, in process or with our workers."""
+    return _is_local(parse_options(beam_args, workers=1))
+
+
 def _is_local(options: PipelineOptions) -> bool:
     return (options.view_as(StandardOptions).runner or "direct").lower() in _LOCAL_RUNNERS
 

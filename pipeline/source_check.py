@@ -5,9 +5,11 @@ The manifest says which ranges of which files a shard was made of, and how they 
 
 from __future__ import annotations
 
+import posixpath
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -67,7 +69,7 @@ def repair_shards(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str
                 record = _encode_again(manifest, number, tokenizer, files, temporary)
                 if problem := _compare(record, shard):
                     raise DataError(f"{shard['path']}: cannot be repaired: {problem}; encode the corpus again")
-                _put_in_place(folder, temporary, number, len(manifest["shards"]))
+                _put_in_place(folder, temporary, record["shard"]["path"], posixpath.basename(shard["path"]))
             repaired += 1
     return repaired
 
@@ -127,9 +129,14 @@ def _compare(record: Mapping[str, Any], shard: Mapping[str, Any]) -> str | None:
     if record["failure"] is not None:
         return f"its source cannot be read ({record['failure']['message']})"
     made = describe_split(record, shard["key"])
-    if made["files"] != shard["files"]:
+    if _sort_accounts(made) != _sort_accounts(shard):
         return "its source has changed since it was encoded"
     return None if made["sha256"] == shard["sha256"] else "the same source gives other tokens"
+
+
+def _sort_accounts(shard: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The accounts of a shard's files: a journal sorts them by name, a run has them as it read them."""
+    return sorted(shard["files"], key=itemgetter("name"))
 
 
 def _decode_some(
@@ -150,15 +157,15 @@ def _decode_some(
     return [f"document {next(iter(decoded))} is not in the source"] if decoded else []
 
 
-def _put_in_place(folder: str, temporary: str, number: int, shards: int) -> None:
+def _put_in_place(folder: str, temporary: str, made_as: str, shard: str) -> None:
     """Rejects first: a shard that is whole stands for a repair that is done."""
-    for name, target in (
-        (schemas.reject_name(number, shards), FileSystems.join(folder, "rejects", schemas.reject_name(number, shards))),
-        (schemas.shard_name(number, shards), FileSystems.join(folder, schemas.shard_name(number, shards))),
+    for made, target in (
+        (schemas.reject_name_of(made_as), FileSystems.join(folder, "rejects", schemas.reject_name_of(shard))),
+        (made_as, FileSystems.join(folder, shard)),
     ):
-        made = FileSystems.join(temporary, name)
-        if file_exists(made):
-            with open(made, "rb") as file:
+        path = FileSystems.join(temporary, made)
+        if file_exists(path):
+            with open(path, "rb") as file:
                 write_file_atomically(target, file.read())
         else:
             delete_files([target])

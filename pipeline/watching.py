@@ -6,6 +6,9 @@ published after any round is what one `encode` of the files at rest would have w
 goes on there.
 
 SIGTERM ends it after the round that is under way, which is published.
+
+These are micro-batches because the in-process runner cannot drive a source without an end. The graph for runners that can is
+`jobs.watch_graph`; no command starts it yet.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -21,11 +25,16 @@ from pipeline.inputs import resolve_inputs
 from pipeline.listing import FileState, is_remote, look_at
 from pipeline.outputs import read_manifest
 from pipeline.planning import Corpus, Execution, plan_corpus
+from pipeline.runners import runs_here
 from pipeline.shaping import RowOptions
 from tokenmill.errors import DataError, UnreadableFileError, UsageError
 from transforms.splits import SourceFile
 
 States = dict[str, FileState]
+
+#: How often files are listed when that fails, and the pause in between.
+LISTINGS = 5
+LISTING_SECONDS = 0.02
 
 
 def watch_corpus(
@@ -44,12 +53,16 @@ def watch_corpus(
     """
     if any(is_remote(path) or path.startswith(("hf:", "disk:")) for path in corpus.inputs):
         raise UsageError("--watch is for files and folders of this machine; copy to a local folder, or run encode again")
+    if not runs_here(run.beam_args):
+        raise UsageError(
+            "--watch runs on this machine; leave --runner out, or run `tokenmill encode` again and again without --watch"
+        )
     run = replace(run, ready=None)  # workers that are forked beforehand are for one job
     before: States = {}
     done: States = {}
     with stop_on_signal() as stop:
         while rounds != 0 and not stop.is_set():
-            files = find_files(corpus)
+            files = find_files(corpus, is_begun=read_manifest(output) is not None)
             states = {file.path: look_at(file.path) for file in files}
             resting = [file for file in files if states[file.path] == before.get(file.path) and states[file.path][0]]
             fresh = {file.path: states[file.path] for file in resting}
@@ -79,12 +92,20 @@ def stop_on_signal() -> Iterator[threading.Event]:
         signal.signal(signal.SIGTERM, old)
 
 
-def find_files(corpus: Corpus) -> list[SourceFile]:
-    """The files that are there now, none where there are none yet, or where one goes while they are listed."""
-    try:
-        return resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
-    except UnreadableFileError:
-        return []
+def find_files(corpus: Corpus, *, is_begun: bool) -> list[SourceFile]:
+    """The files that are there now. When one goes while they are listed, they are listed again.
+
+    None where there are none yet; when the dataset is begun, that is an `UnreadableFileError`, as is what cannot be listed.
+    """
+    for _ in range(LISTINGS):
+        try:
+            return resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
+        except UnreadableFileError as error:
+            failure = error
+        time.sleep(LISTING_SECONDS)
+    if is_begun:
+        raise failure
+    return []
 
 
 def is_complete(output: str, files: Sequence[SourceFile], resting: Sequence[SourceFile]) -> bool:

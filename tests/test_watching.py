@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ from pipeline.planning import Corpus, Execution
 from pipeline.progress import reporter
 from pipeline.shaping import RowOptions
 from tests.corpora import hash_folder, make_texts, write_jsonl
-from tokenmill.errors import DataError, UsageError
+from tokenmill.errors import DataError, UnreadableFileError, UsageError
 from tokenmill.trainers import TrainingOptions
+from transforms.splits import SourceFile
 
 RUN = Execution(reporter(quiet=True), workers=1)
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,6 +98,25 @@ def test_a_published_file_that_goes_is_told(root: Path, monkeypatch: pytest.Monk
     assert names(root) == ["a.jsonl", "b.jsonl"]
 
 
+def test_a_file_that_goes_while_files_are_listed_is_no_matter(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, calls = watching.resolve_inputs, iter(range(100))
+
+    def resolve(*inputs: object, **options: object) -> list[SourceFile]:
+        if next(calls) % 2:
+            raise UnreadableFileError("in/part.tmp: cannot be opened: No such file or directory")
+        return whole(*inputs, **options)
+
+    monkeypatch.setattr(watching, "resolve_inputs", resolve)
+    watch(root, monkeypatch, nothing, nothing)
+    watch(root, monkeypatch, nothing)
+    assert names(root) == ["a.jsonl"]
+
+
+def test_what_cannot_be_listed_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnreadableFileError, match=r"in/b\.jsonl: cannot be opened"):
+        watch(root, monkeypatch, nothing, lambda: (root / "in" / "b.jsonl").symlink_to("nowhere"), nothing)
+
+
 def test_a_folder_that_is_empty_yet(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "in" / "a.jsonl").unlink()
     watch(root, monkeypatch, nothing, lambda: write_jsonl(root / "in" / "b.jsonl", make_texts(5)), nothing)
@@ -105,6 +126,12 @@ def test_a_folder_that_is_empty_yet(root: Path, monkeypatch: pytest.MonkeyPatch)
 def test_remote_inputs_are_refused(root: Path) -> None:
     with pytest.raises(UsageError, match="--watch is for files and folders of this machine"):
         watching.watch_corpus(Corpus(("gs://b/x",)), "t", "o", RUN, seconds=1, rows=RowOptions())
+
+
+def test_other_runners_are_refused(root: Path) -> None:
+    run = replace(RUN, beam_args=("--runner=FlinkRunner", "--flink_master=flink:8081"))
+    with pytest.raises(UsageError, match="--watch runs on this machine; leave --runner out, or run `tokenmill encode` again"):
+        watching.watch_corpus(Corpus((str(root / "in"),)), "t", "o", run, seconds=1, rows=RowOptions())
 
 
 @pytest.mark.jit

@@ -90,6 +90,11 @@ def reject_name(index: int, shards: int) -> str:
     return f"part-{index:05d}-of-{shards:05d}.jsonl"
 
 
+def reject_name_of(shard: str) -> str:
+    """Name of the file of the rejects that a shard's split had, by the shard's own: `.jsonl` in place of `.parquet`."""
+    return shard.removesuffix(".parquet") + ".jsonl"
+
+
 def block_schema(block: int, *, ragged: bool, columns: tuple[str, ...] = ()) -> pa.Schema:
     """A shard of packed blocks: a row for each block of `block` tokens, lists of any length where the last one may be shorter.
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from tokenmill.kernels.compiling import inline_part, kernel
-from tokenmill.kernels.intrinsics import count_leading_zeros, count_trailing_zeros
+from tokenmill.kernels.intrinsics import count_trailing_zeros
 from tokenmill.kernels.scan_blocks import (
     BLOCK_BYTES,
     copy_kept,
@@ -31,61 +31,20 @@ from tokenmill.kernels.scan_blocks import (
     mark_wordpunct_starts,
     write_kept_ends,
     write_spaces,
-    write_word_ends,
 )
 from tokenmill.kernels.scan_bytes import copy_bytes, end_of_lossless_word, end_of_run, end_of_wordpunct_word
 from tokenmill.kernels.scan_classes import LETTER, NO_CLASS, NUMBER, RE_SPACE
+from tokenmill.kernels.scan_tiling import make_tiling_scanner
 
 _SPACE = ord(" ")
 # int64 from the start: with a literal 0 numba would compile every callee once more.
 _ZERO = np.int64(0)
 
 
-@inline_part
-def _tile_document(text, position, end, classes, kinds, word_ends, words):
-    """Write the words of a document from `position` on; returns (position, words) behind them, short of `end` if room ends."""
-    while position < end and words < word_ends.size:
-        starts, at_end = np.uint64(0), False
-        if position + BLOCK_BYTES <= text.size and words + BLOCK_BYTES < word_ends.size:
-            starts, at_end = mark_lossless_starts(text, position, end, classes, kinds)
-            words = write_word_ends(starts, position, word_ends, words)
-        if starts and not at_end:
-            position += 63 - count_leading_zeros(starts)
-            continue
-        position = end if at_end else end_of_lossless_word(text, position, end, classes, kinds)
-        word_ends[words] = position
-        words += 1
-    return position, words
-
-
-@inline_part
-def _tile_documents(text, doc_ends, classes, kinds, cursor, word_ends, doc_words):
-    """The scan of the lossless rules; `kinds` as in `end_of_lossless_word`."""
-    document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
-    while document < doc_ends.size and documents < doc_words.size:
-        end = doc_ends[document]
-        position, words = _tile_document(text, position, end, classes, kinds, word_ends, words)
-        if position < end:
-            break
-        doc_words[documents] = words
-        document, documents = document + 1, documents + 1
-    cursor[0], cursor[1] = document, position
-    return words, documents
-
-
-@kernel
-def scan_gpt2(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
-    """Words of the GPT-2 pattern, which tile the text: `Hi, I'm` gives the ends 2, 3, 5, 7.
-
-    `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+`
-    """
-    return _tile_documents(text, doc_ends, classes, (LETTER, NUMBER), cursor, word_ends, doc_words)
-
-
-@kernel
-def scan_whitespace(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
-    """Words of ` ?\\S+|\\s+(?!\\S)|\\s+`, which tile the text: `Hi, I'm` gives the ends 3, 7."""
-    return _tile_documents(text, doc_ends, classes, (NO_CLASS, NO_CLASS), cursor, word_ends, doc_words)
+# `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`: `Hi, I'm` gives the ends 2, 3, 5, 7.
+scan_gpt2 = make_tiling_scanner(mark_lossless_starts, end_of_lossless_word, (LETTER, NUMBER))
+# ` ?\S+|\s+(?!\S)|\s+`: `Hi, I'm` gives the ends 3, 7.
+scan_whitespace = make_tiling_scanner(mark_lossless_starts, end_of_lossless_word, (NO_CLASS, NO_CLASS))
 
 
 @kernel
@@ -140,7 +99,7 @@ def _mark_word(text, position, end, classes, word_ends, words, marked):
 
 @inline_part
 def _mark_document(text, position, end, classes, word_ends, words, marked):
-    """`_tile_document` for wordpunct; room is room in `marked` too."""
+    """Write the words of a document from `position` on; returns (position, words) behind them, short of `end` if room ends."""
     last_block = text.size - 2 * BLOCK_BYTES
     while position < end:
         before = position
