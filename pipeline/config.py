@@ -126,7 +126,7 @@ class EncodeSection(Section):
     stride: int = Field(default=0, ge=0)
     overflow: Literal["drop", "rows"] | None = None
     truncate: TruncationName | None = None
-    pad_to: int | None = Field(default=None, ge=1)
+    pad_to: int | None = Field(default=None, ge=1, le=MOST_BLOCK)
     attention_mask: bool = False
     token_type_ids: bool = False
     special_tokens_mask: bool = False

@@ -150,7 +150,7 @@ def _open_parquet(path: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
     except (pa.ArrowInvalid, OSError) as error:
-        raise UnreadableFileError(f"{path}: not a Parquet file ({error}); count the corpus again") from None
+        raise UnreadableFileError(f"{path}: not a Parquet file ({error}); make it again, or give another --format") from None
 
 
 def _read_partitions(folder: OutputFolder) -> list[pa.Table]:

@@ -309,7 +309,7 @@ def _count_merges(options: TrainingOptions) -> int:
     """How many merges are asked for; for a character model, whose alphabet is not known yet, at most so many."""
     if options.merges is not None or options.model == "char":
         return options.merges or 0
-    return (options.vocab_size or 0) - len(options.specials) - options.least_alphabet
+    return max(0, (options.vocab_size or 0) - len(options.specials) - options.least_alphabet)
 
 
 def _read_file(path: str) -> bytes:

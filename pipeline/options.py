@@ -165,7 +165,9 @@ SHAPE_OPTIONS = add_options(
         help="Add the columns offset_starts and offset_ends: which part of its text each token comes from, in this unit.",
     ),
     click.option("--stride", type=click.IntRange(min=0), default=0, metavar="N", help="Tokens that such rows have in common."),
-    click.option("--pad-to", type=click.IntRange(min=1), metavar="N", help="Fill rows up to N tokens with the token of --pad."),
+    click.option(
+        "--pad-to", type=click.IntRange(1, MOST_BLOCK), metavar="N", help="Fill rows up to N tokens with the token of --pad."
+    ),
     click.option("--attention-mask", is_flag=True, help="Add the column attention_mask: 0 for padding, 1 for all else."),
     click.option("--token-type-ids", is_flag=True, help="Add the column token_type_ids, as the template has them."),
     click.option("--special-tokens-mask", is_flag=True, help="Add the column special_tokens_mask: 1 for those added."),

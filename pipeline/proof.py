@@ -14,9 +14,10 @@ from pipeline.kept import read_json
 from pipeline.outputs import read_manifest, render_manifest
 from pipeline.progress import count_things
 from pipeline.state import STATE, parse_state
-from pipeline.verify import Findings, verify_chain, verify_folder
+from pipeline.verify import DAMAGED, Findings, describe_damage, verify_chain, verify_folder
 from tokenmill import schemas
 from tokenmill.errors import DataError, OutputExistsError, UnreadableFileError, UsageError
+from tokenmill.shard_files import check_manifest
 from transforms.journal import is_local, link_file, list_files, make_folder, write_file_atomically
 
 _SHOWN = 20
@@ -82,6 +83,10 @@ def pin(folder: str, target: str) -> str:
     manifest = read_manifest(folder)
     if manifest is None:
         raise UsageError(f"{folder}: no finished dataset is there to pin")
+    if manifest.get("format") not in (schemas.DATASET_FORMAT, schemas.WORD_COUNTS_FORMAT):
+        raise UsageError(f"{folder}: {schemas.MANIFEST} was not written by tokenmill: there is nothing to pin")
+    if manifest["format"] == schemas.DATASET_FORMAT:
+        check_manifest(folder, manifest)
     if os.path.exists(target) if is_local(target) else list_files(target, "*"):
         raise OutputExistsError(f"{target} exists; choose another name: a version that is pinned is not changed")
     make_folder(target)
@@ -96,9 +101,11 @@ def pin(folder: str, target: str) -> str:
         if read_manifest(folder) != manifest:
             raise UnreadableFileError(f"{folder}: a new version was published meanwhile; pin again")
         write_file_atomically(FileSystems.join(target, schemas.MANIFEST), render_manifest(manifest))
-    except (OSError, UnreadableFileError) as error:
+    except BaseException as error:
         shutil.rmtree(target, ignore_errors=True)
-        if isinstance(error, UnreadableFileError):
-            raise
-        raise UnreadableFileError(f"{folder}: a new version was published meanwhile ({error}); pin again") from None
+        if isinstance(error, OSError):
+            raise UnreadableFileError(f"{folder}: a new version was published meanwhile ({error}); pin again") from None
+        if isinstance(error, DAMAGED):
+            raise DataError(f"{folder}/{describe_damage(error)}; nothing is pinned") from None
+        raise
     return f"pinned   {count_things(len(names), 'part')} of {folder} in {target}"

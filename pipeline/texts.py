@@ -16,6 +16,7 @@ from tokenmill import schemas
 from tokenmill.block_rows import PART_COLUMNS, join_parts, list_parts
 from tokenmill.errors import DataError, TokenmillError, UsageError
 from tokenmill.models import MAX_ID
+from tokenmill.shard_files import check_manifest
 from tokenmill.tokenizer import Tokenizer
 
 
@@ -102,6 +103,7 @@ def check_dataset(folder: str) -> dict[str, Any]:
     manifest = read_manifest(folder)
     if manifest is None or manifest.get("format") != schemas.DATASET_FORMAT:
         raise DataError(f"{folder!r} is neither a token id nor a finished dataset: it holds no {schemas.MANIFEST} of one")
+    check_manifest(folder, manifest)
     return manifest
 
 

@@ -34,6 +34,8 @@ from transforms.journal import file_exists, list_files
 
 _SUMMED = ("documents", "encoded", "empty", "rejected", "replaced", "bytes")
 _THREADS = 8
+#: What comes of a manifest whose entries are missing or of another kind.
+DAMAGED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError)
 
 
 @dataclass
@@ -63,9 +65,14 @@ def verify_folder(folder: str) -> tuple[dict[str, Any], Findings]:
         else:
             _check_counts(folder, manifest, found)
         _check_books(manifest, found)
-    except (KeyError, TypeError, AttributeError) as error:
-        found.add(f"{schemas.MANIFEST}: not as tokenmill writes it ({type(error).__name__}: {error})")
+    except DAMAGED as error:
+        found.add(describe_damage(error))
     return manifest, found
+
+
+def describe_damage(error: Exception) -> str:
+    """What an error of the kind `DAMAGED` says of a manifest."""
+    return f"{schemas.MANIFEST}: not as tokenmill writes it ({type(error).__name__}: {error})"
 
 
 def verify_chain(folder: str) -> Findings:
@@ -76,17 +83,24 @@ def verify_chain(folder: str) -> Findings:
     if counts is None or not file_exists(path):
         return found
     content = _read(path)
+    try:
+        _check_chain(content, counts, dataset, found)
+    except DAMAGED as error:
+        found.add(f"tokenizer.json or a {describe_damage(error)}")
+    return found
+
+
+def _check_chain(content: bytes, counts: Mapping[str, Any], dataset: Mapping[str, Any] | None, found: Findings) -> None:
     training = json.loads(content).get("training") or {}
     learned_from = training.get("word_counts_sha256"), counts.get("word_counts_sha256")
     if training.get("ties") != "first-seen" and learned_from[0] != learned_from[1]:  # first-seen hashes the order too
         found.notes.append("the tokenizer was trained on an earlier state of the word counts")
     if dataset is None:
-        return found
+        return
     if dataset["tokenizer"]["sha256"] != hash_bytes(content):
         found.add("tokens: made by another tokenizer than tokenizer.json; build again")
     if counts["input_fingerprint"] != fingerprint_inputs(dataset["files"]):
         found.add("tokens and word-counts: made from different texts; build again")
-    return found
 
 
 def _check_dataset(folder: str, manifest: Mapping[str, Any], found: Findings) -> None:
@@ -120,6 +134,7 @@ def check_shard(folder: str, manifest: Mapping[str, Any], shard: Mapping[str, An
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
         yield from _check_rows(file, manifest, shard)
+        yield from _check_layout(file, manifest.get("packing"))
         yield from _check_footer(file.schema_arrow.metadata or {}, manifest, shard)
     except (pa.ArrowException, OSError, ValueError) as error:
         yield f"cannot be read ({str(error).splitlines()[0]})"
@@ -150,6 +165,26 @@ def _check_footer(footer: Mapping[bytes, bytes], manifest: Mapping[str, Any], sh
         yield "made by another tokenizer"
     if json.loads(footer.get(b"tokenmill.source", b"null")) != shard["source"]:
         yield "made from other input than the manifest says"
+    for name in ("vocab_size", "embedding_rows"):
+        stated = footer.get(f"tokenmill.{name}".encode(), b"").decode()
+        if stated != str(manifest["tokenizer"][name]):
+            yield f"made with {name} {stated or 'unknown'}, the manifest says {manifest['tokenizer'][name]}"
+    packing = json.loads(footer.get(b"tokenmill.packing", b"null"))
+    stated = manifest.get("packing")
+    if packing != (stated and {name: stated[name] for name in packing or stated}):
+        yield "packed in another way than the manifest says"
+
+
+def _check_layout(file: pq.ParquetFile, packing: Mapping[str, Any] | None) -> Iterator[str]:
+    """Columns and row groups of packed blocks are those by which readers find their places."""
+    if packing is None:
+        return
+    if file.schema_arrow.names != packing["columns"]:
+        yield f"columns {', '.join(file.schema_arrow.names)}, the manifest says {packing['columns']}"
+    size, last = packing["row_group_blocks"], file.metadata.num_row_groups - 1
+    groups = [file.metadata.row_group(number).num_rows for number in range(last + 1)]
+    if any(rows != size for rows in groups[:-1]) or any(rows > size for rows in groups[-1:]):
+        yield f"row groups of {', '.join(map(str, groups[:3]))} blocks, the manifest says {size}"
 
 
 def _check_rejects(folder: str, shard: Mapping[str, Any]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -30,6 +31,10 @@ from tokenmill.errors import DataError, UnreadableFileError, UsageError
 from transforms.splits import SourceFile
 
 States = dict[str, FileState]
+
+#: How often files are listed when that fails, and the pause in between.
+LISTINGS = 5
+LISTING_SECONDS = 0.02
 
 
 def watch_corpus(
@@ -57,7 +62,7 @@ def watch_corpus(
     done: States = {}
     with stop_on_signal() as stop:
         while rounds != 0 and not stop.is_set():
-            files = find_files(corpus)
+            files = find_files(corpus, is_begun=read_manifest(output) is not None)
             states = {file.path: look_at(file.path) for file in files}
             resting = [file for file in files if states[file.path] == before.get(file.path) and states[file.path][0]]
             fresh = {file.path: states[file.path] for file in resting}
@@ -87,12 +92,20 @@ def stop_on_signal() -> Iterator[threading.Event]:
         signal.signal(signal.SIGTERM, old)
 
 
-def find_files(corpus: Corpus) -> list[SourceFile]:
-    """The files that are there now, none where there are none yet, or where one goes while they are listed."""
-    try:
-        return resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
-    except UnreadableFileError:
-        return []
+def find_files(corpus: Corpus, *, is_begun: bool) -> list[SourceFile]:
+    """The files that are there now. When one goes while they are listed, they are listed again.
+
+    None where there are none yet; when the dataset is begun, that is an `UnreadableFileError`, as is what cannot be listed.
+    """
+    for _ in range(LISTINGS):
+        try:
+            return resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
+        except UnreadableFileError as error:
+            failure = error
+        time.sleep(LISTING_SECONDS)
+    if is_begun:
+        raise failure
+    return []
 
 
 def is_complete(output: str, files: Sequence[SourceFile], resting: Sequence[SourceFile]) -> bool:

@@ -116,8 +116,8 @@ def test_the_vocabulary_can_be_written_out(by_code_point: Tokenizer) -> None:
     ("changes", "message"),
     [
         ({"merges": 3}, "merges 3: a char model has none; leave it out, or choose char-bpe"),
-        ({"merges": 1, "vocab_size": 300}, "give either a vocabulary size or a number of merges"),
-        ({"model": "char-bpe"}, "give either a vocabulary size or a number of merges"),
+        ({"merges": 1, "vocab_size": 300}, "give one of --vocab-size and --merges (vocab_size, merges)"),
+        ({"model": "char-bpe"}, "give one of --vocab-size and --merges (vocab_size, merges)"),
         ({"model": "byte-bpe", "merges": 0, "ids": "codepoint"},
          "ids codepoint: a token of a byte-bpe model is more than a character; choose the model char"),
         ({"ids": "codepoint", "vocab_size": 300},

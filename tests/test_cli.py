@@ -102,13 +102,15 @@ def test_lines_of_standard_input_are_bytes_and_have_numbers(trained: Path, tmp_p
     check_error(call("decode", "--tokenizer", trained / "tokenizer.json", stdin="1\n2 999\n"), 2, "line 2: id 999 is not in")
 
 
-def test_decode_a_dataset(trained: Path) -> None:
+def test_decode_a_dataset(trained: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in call("decode", trained / "tokens").stdout.splitlines()]
     assert [row["text"] for row in rows] == make_texts(80) and rows[3]["doc_id"] == "corpus.jsonl:3"
     one = call("decode", trained / "tokens", "--doc", "corpus.jsonl:3")
     assert json.loads(one.stdout) == rows[3]
     check_error(call("decode", trained / "tokens", "--doc", "x"), 3, "no document is called 'x'")
     check_error(call("decode", trained), 3, "nor a finished dataset")
+    (tmp_path / "manifest.json").write_text('{"format": "tokenmill-dataset", "shards": 1}')
+    check_error(call("decode", tmp_path), 3, "is damaged: it lists no shards")
 
 
 def test_json_log_is_one_object_a_line(trained: Path, tmp_path: Path) -> None:
@@ -129,8 +131,8 @@ def test_usage_errors(trained: Path, tmp_path: Path) -> None:
     check_error(call("count", corpus, "--output", output, "--pretokenizer", "gpt2", "--pattern", "a"), 2, "takes no pattern")
     check_error(call("count", corpus, "--output", output, "--split-digits", "2"), 2, "'2' is not one of '1', '3'")
     check_error(call("count", corpus, "--output", output, "--text-column", "body"), 2, "'body'", "id", "text")
-    check_error(call("train", corpus, "--output", output), 2, "give either a vocabulary size or a number of merges")
-    check_error(call("train", corpus, "--output", output, "--merges", "1", "--vocab-size", "9"), 2, "give either")
+    check_error(call("train", corpus, "--output", output), 2, "give one of --vocab-size and --merges (vocab_size, merges)")
+    check_error(call("train", corpus, "--output", output, "--merges", "1", "--vocab-size", "9"), 2, "give one of")
     check_error(call("train", corpus, "--output", output, "--merges", "1", "--special", "a", "--special", "a"), 2, "must differ")
     check_error(
         call("encode", corpus, "--tokenizer", trained / "tokenizer.json", "--output", trained / "tokens"), 2, "--overwrite"

@@ -6,6 +6,7 @@ import json
 import pickle
 import random
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,13 @@ def test_every_row_is_in_one_batch(rows: int, size: int, lanes: int, drop: bool)
     assert all(stop - start == size for start, stop in spans[: -1 if not drop else None])
 
 
+@pytest.mark.parametrize(("framework", "read"), [("torch", TokenDataset.to_torch), ("jax", lambda data: next(data.to_jax()))])
+def test_a_framework_that_is_not_installed(root: Path, framework: str, read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, framework, None)
+    with pytest.raises(UsageError, match=rf"{framework} is not installed; pip install 'tokenmill\[{framework}\]'"):
+        read(open_blocks(root))
+
+
 def test_lanes_by_hand() -> None:
     plan = BatchPlan(10, 2, lanes=2)
     assert [plan.span(number) for number in range(5)] == [(0, 2), (4, 6), (2, 4), (6, 8), (8, 10)]
@@ -301,6 +309,13 @@ def test_documents_have_no_batches(root: Path) -> None:
         ({"shards": 7}, "it lists no shards"),
         ({"shards": [{"path": "../../etc/part-00000-of-00001.parquet"}]}, "is no name of a shard"),
         ({"shards": [{"path": "/etc/passwd"}]}, "'/etc/passwd' is no name of a shard"),
+        ({"shards": [{"path": "part-00000-of-00001.parquet", "blocks": -1}]}, "damaged: blocks is -1"),
+        ({"totals": []}, r"damaged: totals\.tokens is None"),
+        ({"tokenizer": {"embedding_rows": "9"}}, r"damaged: tokenizer\.embedding_rows is '9'"),
+        ({"packing": 1}, r"damaged: packing\.block is None"),
+        ({"packing": {"block": 8, "row_group_blocks": 0}}, r"damaged: packing\.row_group_blocks is 0"),
+        ({"packing": {"block": 8, "row_group_blocks": 1, "pad": {"id": True}}}, r"damaged: packing\.pad\.id is True"),
+        ({"packing": {"block": 8, "row_group_blocks": 1}}, r"damaged: packing\.columns is no list"),
     ],
 )
 def test_manifests_are_not_trusted(root: Path, tmp_path: Path, change: dict, message: str) -> None:

@@ -148,7 +148,9 @@ def test_limits_of_training() -> None:
     assert message_of(lambda: explain_training({"a" * 1500: 1, "b" * 501: 1}, merges=1), UsageError) == (
         "the words have 2,001 characters; explain takes at most 2,000: train on fewer of them"
     )
-    assert message_of(lambda: explain_training(NEWEST), UsageError) == "give either a vocabulary size or a number of merges"
+    assert (
+        message_of(lambda: explain_training(NEWEST), UsageError) == "give one of --vocab-size and --merges (vocab_size, merges)"
+    )
     assert message_of(lambda: explain_training(NEWEST, merges=-1), UsageError) == "merges -1 is below 0"
     assert "ties 'first' is not known; choose" in message_of(lambda: explain_training(NEWEST, merges=1, ties="first"), UsageError)
 

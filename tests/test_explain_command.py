@@ -169,7 +169,9 @@ def test_errors_of_the_command_are_one_line(tokenizer_file: Path, tmp_path: Path
         told = f"{argument!r} is no counted word; write word:count, the count from 1 to 1,000,000,000,000, or give texts "
         check_error(call("--train", argument), 2, told + "on standard input")
     check_error(
-        call("--train", "a:1", "--merges", "1", "--vocab-size", "9"), 2, "give either a vocabulary size or a number of merges"
+        call("--train", "a:1", "--merges", "1", "--vocab-size", "9"),
+        2,
+        "give one of --vocab-size and --merges (vocab_size, merges)",
     )
     check_error(
         call("--train", stdin="\n"),

@@ -183,6 +183,7 @@ def test_blocks_of_documents_with_special_tokens(folder: Path, tmp_path: Path) -
         ),
         (("--pad-to", "4"), "--pad-to fills rows up with a token: give --pad TOKEN (it has <s>, </s>, <pad>, <|end|>)"),
         (("--pad", "<pad>"), "--pad fills rows up; give --pad-to N, or --block N, too"),
+        (("--pad-to", "2147483648", "--pad", "<pad>"), "2147483648 is not in the range 1<=x<=1048576"),
         (("--pad-to", "4", "--pad", "a"), "--pad 'a' is no special token of this tokenizer: it has <s>"),
         (("--block", "4", "--eos", "</s>", "--max-length", "9"), "--max-length is for rows of documents, not for packed blocks"),
         (

@@ -136,8 +136,8 @@ def test_a_vocabulary_below_the_alphabet_is_refused_before_any_work() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"merges": None}, "give either a vocabulary size or a number of merges"),
-        ({"vocab_size": 9}, "give either a vocabulary size or a number of merges"),
+        ({"merges": None}, "give one of --vocab-size and --merges (vocab_size, merges)"),
+        ({"vocab_size": 9}, "give one of --vocab-size and --merges (vocab_size, merges)"),
         ({"ties": "last"}, "ties 'last' is not known; choose one of smallest, first-seen"),
         ({"ids": "none"}, "ids 'none' is not known; choose one of rank, sorted, codepoint"),
         ({"merges": -1}, "merges -1 is below 0"),

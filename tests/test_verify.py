@@ -15,7 +15,10 @@ import pytest
 from pipeline import proof
 from pipeline.build import build_dataset
 from pipeline.config import parse_config
+from pipeline.driver import encode_corpus
+from pipeline.planning import Corpus, Execution
 from pipeline.progress import reporter
+from pipeline.shaping import RowOptions
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill import errors
 
@@ -101,6 +104,14 @@ DAMAGE: list[tuple[Callable[[Path], None], str]] = [
     (edit_manifest(lambda manifest: manifest["files"][0].update(fingerprint="0" * 32)), r"a\.jsonl: its account is not the sum"),
     (edit_manifest(lambda manifest: manifest["totals"].update(tokens=1)), r"totals: tokens or shards"),
     (edit_manifest(lambda manifest: manifest.pop("totals")), r"not as tokenmill writes it \(KeyError: 'totals'\)"),
+    (edit_manifest(lambda manifest: manifest["shards"][0].update(bytes="x")), r"not as tokenmill writes it \(ValueError: "),
+    (
+        edit_manifest(lambda manifest: manifest["shards"][0]["files"][0].update(fingerprint="")),
+        r"not as tokenmill writes it \(ValueError: ",
+    ),
+    (edit_manifest(lambda manifest: manifest["tokenizer"].update(vocab_size=9)), r"made with vocab_size 300, .* says 9"),
+    (edit_manifest(lambda manifest: manifest["tokenizer"].update(embedding_rows=999)), r"embedding_rows 300, .* says 999"),
+    (lambda tokens: (tokens.parent / "tokenizer.json").write_text("[1"), r"tokenizer\.json or a .*not as tokenmill writes it"),
 ]
 
 
@@ -194,3 +205,60 @@ def test_a_pinned_version_outlives_the_next_build(tmp_path: Path) -> None:
     assert "verified" in proof.verify(str(tmp_path / "pinned"))
     with pytest.raises(errors.OutputExistsError, match="a version that is pinned is not changed"):
         proof.pin(str(tmp_path / "out" / "tokens"), str(tmp_path / "pinned"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("block", 7, "packed in another way than the manifest says"),
+        ("tail", "drop", "packed in another way than the manifest says"),
+        ("row_group_blocks", 1, "row groups of .* blocks, the manifest says 1"),
+        ("columns", ["input_ids"], "columns input_ids, .* the manifest says"),
+    ],
+)
+def test_blocks_are_laid_out_as_the_manifest_says(blocks: Path, name: str, value: object, message: str) -> None:
+    assert "verified" in proof.verify(str(blocks))
+    edit_manifest(lambda manifest: manifest["packing"].update({name: value}))(blocks)
+    with pytest.raises(errors.DataError, match=message):
+        proof.verify(str(blocks))
+
+
+@pytest.fixture
+def blocks(built: Path, tmp_path: Path) -> Path:
+    """The texts of `built` in blocks of 8."""
+    corpus, run = Corpus((str(built / "corpus"),)), Execution(reporter(quiet=True), workers=1)
+    rows = RowOptions(block=8, eos="<|end|>")
+    encode_corpus(corpus, str(built / "out" / "tokenizer.json"), str(tmp_path / "blocks"), run, rows=rows)
+    return tmp_path / "blocks"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shards": None},
+        {"shards": [{}]},
+        {"shards": [{"path": "../tokenizer.json"}]},
+        {"shards": [{"path": "x\0"}]},
+        {"tokenmill": "\ud800"},
+    ],
+)
+def test_a_damaged_manifest_is_not_pinned(out: Path, tmp_path: Path, change: dict) -> None:
+    edit_manifest(lambda manifest: manifest.update(change))(out / "tokens")
+    with pytest.raises(errors.TokenmillError):
+        proof.pin(str(out / "tokens"), str(tmp_path / "pinned"))
+    assert not (tmp_path / "pinned").exists()
+
+
+def test_what_is_not_of_tokenmill_is_not_pinned(out: Path, tmp_path: Path) -> None:
+    edit_manifest(lambda manifest: manifest.update(format="other"))(out / "tokens")
+    with pytest.raises(errors.UsageError, match="was not written by tokenmill"):
+        proof.pin(str(out / "tokens"), str(tmp_path / "pinned"))
+
+
+def test_deep_takes_files_in_any_order(built: Path, tmp_path: Path) -> None:
+    """A shard of files that were not given by name in order is made again all the same."""
+    files, output = tuple(str(built / "corpus" / name) for name in ("b.jsonl", "a.jsonl")), str(tmp_path / "tokens")
+    encode_corpus(Corpus(files), str(built / "out" / "tokenizer.json"), output, Execution(reporter(quiet=True), workers=1))
+    assert "deep     1 shard made again" in proof.verify(output, deep=True, source=files)
+    os.remove(tmp_path / "tokens" / "part-00000-of-00001.parquet")
+    assert "repaired 1 shard" in proof.verify(output, repair=True, source=files[::-1])

@@ -19,8 +19,9 @@ from pipeline.planning import Corpus, Execution
 from pipeline.progress import reporter
 from pipeline.shaping import RowOptions
 from tests.corpora import hash_folder, make_texts, write_jsonl
-from tokenmill.errors import DataError, UsageError
+from tokenmill.errors import DataError, UnreadableFileError, UsageError
 from tokenmill.trainers import TrainingOptions
+from transforms.splits import SourceFile
 
 RUN = Execution(reporter(quiet=True), workers=1)
 ROOT = Path(__file__).resolve().parents[1]
@@ -95,6 +96,25 @@ def test_a_published_file_that_goes_is_told(root: Path, monkeypatch: pytest.Monk
     with pytest.raises(DataError, match=r"b\.jsonl is published and has gone; put it back, or encode what is left"):
         watch(root, monkeypatch, (root / "in" / "b.jsonl").unlink, nothing, nothing)
     assert names(root) == ["a.jsonl", "b.jsonl"]
+
+
+def test_a_file_that_goes_while_files_are_listed_is_no_matter(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, calls = watching.resolve_inputs, iter(range(100))
+
+    def resolve(*inputs: object, **options: object) -> list[SourceFile]:
+        if next(calls) % 2:
+            raise UnreadableFileError("in/part.tmp: cannot be opened: No such file or directory")
+        return whole(*inputs, **options)
+
+    monkeypatch.setattr(watching, "resolve_inputs", resolve)
+    watch(root, monkeypatch, nothing, nothing)
+    watch(root, monkeypatch, nothing)
+    assert names(root) == ["a.jsonl"]
+
+
+def test_what_cannot_be_listed_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnreadableFileError, match=r"in/b\.jsonl: cannot be opened"):
+        watch(root, monkeypatch, nothing, lambda: (root / "in" / "b.jsonl").symlink_to("nowhere"), nothing)
 
 
 def test_a_folder_that_is_empty_yet(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from tokenmill.errors import UsageError
 
 if TYPE_CHECKING:
     from tokenmill.dataset import TokenDataset
 
 
+def _import_framework(name: str) -> Any:
+    """Raises `UsageError` where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise UsageError(f"{name} is not installed; pip install 'tokenmill[{name}]', or take NumPy arrays") from None
+
+
 def torch_dataset(dataset: TokenDataset) -> Any:
     """An IterableDataset of batches as tensors; each of a DataLoader's workers takes every n-th batch of this rank."""
-    import torch
+    torch = _import_framework("torch")
     from torch.utils.data import IterableDataset, get_worker_info
 
     class TorchBatches(IterableDataset):
@@ -23,7 +34,7 @@ def torch_dataset(dataset: TokenDataset) -> Any:
         def __len__(self) -> int:
             return len(self.dataset)
 
-        def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
+        def __iter__(self) -> Iterator[dict[str, Any]]:
             worker = get_worker_info()
             if worker is None:
                 batches = iter(self.dataset)
@@ -50,8 +61,7 @@ def torch_dataset(dataset: TokenDataset) -> Any:
 
 def put_on_device(dataset: TokenDataset, device: Any) -> Iterator[dict[str, Any]]:
     """Batches as JAX arrays. `device_put` does not wait for the copy: the next batch is on its way while one is used."""
-    import jax
-
+    jax = _import_framework("jax")
     waiting = None
     for batch in dataset:
         coming = jax.device_put(batch, device)

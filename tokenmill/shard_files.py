@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,15 +148,36 @@ class ShardFiles:
             raise DataError(
                 f"{self.folder} is a dataset of version {manifest.get('version')}; this is for {schemas.DATASET_VERSION}"
             )
-        shards = manifest.get("shards")
-        if not isinstance(shards, list) or not all(isinstance(shard, dict) for shard in shards):
-            raise DataError(f"{self.folder}/{schemas.MANIFEST} is damaged: it lists no shards; encode the corpus again")
-        for shard in shards:
-            if not isinstance(shard.get("path"), str) or not _SHARD_NAME.fullmatch(shard["path"]):
-                raise DataError(
-                    f"{self.folder}/{schemas.MANIFEST}: {shard.get('path')!r} is no name of a shard; encode the corpus again"
-                )
+        check_manifest(self.folder, manifest)
         return manifest
+
+
+def check_manifest(folder: str, manifest: Mapping[str, Any]) -> None:
+    """Raise DataError unless what readers take from a manifest is of the right kind, and names no files outside of the folder."""
+    shards, packing = manifest.get("shards"), manifest.get("packing")
+    if not isinstance(shards, list) or not all(isinstance(shard, dict) for shard in shards):
+        raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: it lists no shards; encode the corpus again")
+    for shard in shards:
+        if not isinstance(shard.get("path"), str) or not _SHARD_NAME.fullmatch(shard["path"]):
+            raise DataError(f"{folder}/{schemas.MANIFEST}: {shard.get('path')!r} is no name of a shard; encode the corpus again")
+    numbers = [(manifest, name, 0) for name in ("tokenizer.embedding_rows", "totals.tokens")]
+    numbers += [(shard, "documents" if packing is None else "blocks", 0) for shard in shards]
+    if packing is not None:
+        numbers += [(manifest, f"packing.{name}", 1) for name in ("block", "row_group_blocks")]
+        numbers += [(manifest, "packing.pad.id", 0)] if _look_up(manifest, "packing.pad") is not None else []
+    for place, name, least in numbers:
+        value = _look_up(place, name)
+        if type(value) is not int or not least <= value < 1 << 63:
+            raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: {name} is {value!r}; encode the corpus again")
+    if packing is not None and not isinstance(packing.get("columns"), list):
+        raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: packing.columns is no list; encode the corpus again")
+
+
+def _look_up(place: Any, name: str) -> Any:
+    """`place["a"]["b"]` for `a.b`, None where that is not there."""
+    for part in name.split("."):
+        place = place.get(part) if isinstance(place, dict) else None
+    return place
 
 
 def _find_filesystem(folder: str, filesystem: Any) -> tuple[Any, str]:

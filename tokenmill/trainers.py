@@ -83,7 +83,7 @@ class TrainingOptions:
 
     def __post_init__(self) -> None:
         if (self.vocab_size is None) == (self.merges is None) and (self.model != "char" or self.merges is not None):
-            raise UsageError("give either a vocabulary size or a number of merges")
+            raise UsageError("give one of --vocab-size and --merges (vocab_size, merges)")
         if self.model == "char" and self.merges:
             raise UsageError(f"merges {self.merges}: a char model has none; leave it out, or choose char-bpe")
         for name, value, choices in (("ties", self.ties, TIES), ("ids", self.ids, IDS)):

@@ -138,7 +138,7 @@ def _check_training(words: Mapping[str, int], model: str, ties: str, vocab_size:
         if value not in choices:
             raise UsageError(f"{name} {value!r} is not known; choose one of {', '.join(choices)}")
     if (vocab_size is None) == (merges is None):
-        raise UsageError("give either a vocabulary size or a number of merges")
+        raise UsageError("give one of --vocab-size and --merges (vocab_size, merges)")
     if merges is not None and merges < 0:
         raise UsageError(f"merges {merges} is below 0")
     if not words:
