@@ -55,7 +55,7 @@ def watch_corpus(
         raise UsageError("--watch is for files and folders of this machine; copy to a local folder, or run encode again")
     if not runs_here(run.beam_args):
         raise UsageError(
-            "--watch runs on this machine; leave --runner out, or run `tokenmill encode` again and again without --watch"
+            "--watch runs on this machine; leave --runner out, or have `tokenmill build` do what is new every so often"
         )
     run = replace(run, ready=None)  # workers that are forked beforehand are for one job
     before: States = {}

@@ -118,6 +118,8 @@ def test_places_are_those_of_hugging_face(text: str) -> None:
 @given(text=texts, name=st.sampled_from([*TOKENIZERS]), unit=st.sampled_from(["characters", "bytes"]))
 def test_places_are_those_of_the_parts(text: str, name: str, unit: str) -> None:
     tokenizer = TOKENIZERS[name]()
+    # A normalizer that changes anything in a batch tells places by whole characters: a part alone may have finer ones in bytes.
+    unit = unit if tokenizer.normalizer.is_identity else "characters"
     expected: list[tuple[int, int, int | None]] = []
     start = word = 0
     for part, token in split_plainly(text):

@@ -130,7 +130,7 @@ def test_remote_inputs_are_refused(root: Path) -> None:
 
 def test_other_runners_are_refused(root: Path) -> None:
     run = replace(RUN, beam_args=("--runner=FlinkRunner", "--flink_master=flink:8081"))
-    with pytest.raises(UsageError, match="--watch runs on this machine; leave --runner out, or run `tokenmill encode` again"):
+    with pytest.raises(UsageError, match="--watch runs on this machine; leave --runner out, or have `tokenmill build` do"):
         watching.watch_corpus(Corpus((str(root / "in"),)), "t", "o", run, seconds=1, rows=RowOptions())
 
 

@@ -33,7 +33,7 @@ class SplitTexts(NamedTuple):
 
 
 class SpecialFinder:
-    """Finds some tokens in batches. Where there is none, a search for how they begin is all that it costs."""
+    """Finds some tokens in batches. Where there is none, one search is all that it costs."""
 
     def __init__(self, ids: Mapping[str, int]) -> None:
         self._ids = {token.encode(): token_id for token, token_id in ids.items()}
@@ -64,10 +64,11 @@ class SpecialFinder:
         """The batch cut at the tokens in it, None where there is none."""
         text, ends = text_buffers(texts)
         data = text.tobytes()
+        # Most batches hold none, which one search tells, ten times as fast as looking at every beginning.
+        if self._pattern.search(data) is None:
+            return None
         candidates = (place for beginning in self._beginnings for place in _find_all(data, beginning))
         places = [place for place in candidates if data.startswith(self._tokens, place)]
-        if not places:
-            return None
         documents = np.unique(np.searchsorted(ends, np.array(places, np.int64), side="right"))
         found = {document: self._find(data, ends, document) for document in documents.tolist()}
         if not any(found.values()):
