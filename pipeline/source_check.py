@@ -87,6 +87,8 @@ def _find_files(manifest: Mapping[str, Any], inputs: Sequence[str]) -> dict[str,
         raise UsageError(
             "the manifest does not say how its files were read: it is of an older tokenmill; encode the corpus again"
         )
+    if not isinstance(reading, dict) or not all(isinstance(reading.get(name), str) for name in ("format", "document")):
+        raise DataError("manifest.json: reading is not as tokenmill writes it; encode the corpus again")
     files = {file.name: file for file in resolve_inputs(inputs, format=reading["format"], document=reading["document"])}
     if missing := [file["name"] for file in manifest["files"] if file["name"] not in files]:
         raise UsageError(f"the dataset was made of {missing[0]!r}, which {' '.join(inputs)} does not hold; give all of --source")
@@ -107,7 +109,16 @@ def _read_options(manifest: Mapping[str, Any]) -> ReadOptions:
 
 
 def _make_options(manifest: Mapping[str, Any]) -> EncodeOptions:
-    """What the shards were made with, as the manifest says."""
+    """What the shards were made with, as the manifest says. `DataError` for what tokenmill does not write there."""
+    try:
+        return _read_encode_options(manifest)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise DataError(
+            f"manifest.json: reading, packing or rows is not as tokenmill writes it ({error!r}); encode the corpus again"
+        ) from None
+
+
+def _read_encode_options(manifest: Mapping[str, Any]) -> EncodeOptions:
     packing, described = None, manifest.get("packing")
     if described is not None:
         eos, pad = (described[name] and (described[name]["token"], described[name]["id"]) for name in ("eos", "pad"))

@@ -316,6 +316,13 @@ def test_documents_have_no_batches(root: Path) -> None:
         ({"packing": {"block": 8, "row_group_blocks": 0}}, r"damaged: packing\.row_group_blocks is 0"),
         ({"packing": {"block": 8, "row_group_blocks": 1, "pad": {"id": True}}}, r"damaged: packing\.pad\.id is True"),
         ({"packing": {"block": 8, "row_group_blocks": 1}}, r"damaged: packing\.columns is no list"),
+        (
+            {
+                "packing": {"block": 8, "row_group_blocks": 2, "columns": []},
+                "shards": [{"path": "part-00000-of-00001.parquet", "blocks": 65535}],
+            },
+            "damaged: blocks is 65535",
+        ),
     ],
 )
 def test_manifests_are_not_trusted(root: Path, tmp_path: Path, change: dict, message: str) -> None:

@@ -262,3 +262,19 @@ def test_deep_takes_files_in_any_order(built: Path, tmp_path: Path) -> None:
     assert "deep     1 shard made again" in proof.verify(output, deep=True, source=files)
     os.remove(tmp_path / "tokens" / "part-00000-of-00001.parquet")
     assert "repaired 1 shard" in proof.verify(output, repair=True, source=files[::-1])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reading": 1},
+        {"reading": {"format": 1, "document": "line"}},
+        {"reading": {"format": "auto", "document": "line", "x": 1}},
+        {"packing": {"eos": {}, "pad": None}},
+        {"rows": 1},
+    ],
+)
+def test_what_shards_were_made_with_must_be_readable(built: Path, out: Path, change: dict) -> None:
+    edit_manifest(lambda manifest: manifest.update(change))(out / "tokens")
+    with pytest.raises(errors.DataError):
+        proof.verify(str(out / "tokens"), deep=True, source=[str(built / "corpus")])

@@ -19,6 +19,8 @@ from tokenmill import schemas
 from tokenmill.errors import DataError, UsageError
 from tokenmill.parquet_pages import OtherLayout, read_integers
 
+#: A Parquet file numbers its row groups in 16 bits.
+MOST_ROW_GROUPS = (1 << 15) - 1
 _SHARD_NAME = re.compile(r"part-\d{5,}-of-\d{5,}\.parquet")
 #: How many files are held open.
 _OPEN_FILES = 64
@@ -169,6 +171,9 @@ def check_manifest(folder: str, manifest: Mapping[str, Any]) -> None:
         value = _look_up(place, name)
         if type(value) is not int or not least <= value < 1 << 63:
             raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: {name} is {value!r}; encode the corpus again")
+    for shard in shards if packing is not None else ():
+        if shard["blocks"] > MOST_ROW_GROUPS * packing["row_group_blocks"]:
+            raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: blocks is {shard['blocks']!r}; encode the corpus again")
     if packing is not None and not isinstance(packing.get("columns"), list):
         raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: packing.columns is no list; encode the corpus again")
 
