@@ -294,3 +294,14 @@ def test_the_table_is_of_one_unicode_version() -> None:
 
 def test_tables_name_bits_once() -> None:
     assert normalize.NONSPACING & normalize.CONTROL == 0
+
+
+def test_replacing_must_not_fill_the_memory() -> None:
+    twice = {"name": "replace", "pattern": "a", "content": "a" * 31}
+    assert Normalizer.of([twice, twice]).normalize("a") == "a" * 31 * 31
+    message = r"^replace: texts could get 29,791 times as long; at most 1,000 times is allowed$"
+    with pytest.raises(UsageError, match=message):
+        Normalizer.of([twice, twice, twice])
+    assert Normalizer.of({"name": "replace", "pattern": "x" * 10, "content": "a" * 1500}).normalize("a") == "a"
+    with pytest.raises(UsageError, match="1,500 times"):
+        Normalizer.of({"name": "replace_regex", "pattern": "x{10}", "content": "a" * 1500})

@@ -19,6 +19,7 @@ Face has older tables, and differs for characters that they lack.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,8 @@ from tokenmill.patterns import compile_pattern
 
 _IDENTITY = "identity"
 _REPLACING = ("replace", "replace_regex")
+#: How many times as long as they were texts may get by replacing: a tokenizer file that somebody sends must not fill the memory.
+MOST_GROWTH = 1000
 
 
 def names() -> list[str]:
@@ -57,6 +60,12 @@ class Replace:
             compile_pattern(self.pattern)
 
     @property
+    def growth(self) -> float:
+        """How many times as long a text can get, at least 1: `replace:ab=>xyz` makes it 1.5 times as long."""
+        least = 1 if self.is_regex else len(self.pattern.encode())
+        return max(1.0, len(self.content.encode()) / least)
+
+    @property
     def spec(self) -> dict[str, str]:
         """What stands in files."""
         return {"name": _REPLACING[self.is_regex], "pattern": self.pattern, "content": self.content}
@@ -78,6 +87,9 @@ class Normalizer:
         for step in self.steps:
             if isinstance(step, str) and (step not in NORMALIZERS or step == _IDENTITY):
                 raise UsageError(f"unknown normalizer {step!r}; known are: {', '.join((*NORMALIZERS, *_REPLACING))}")
+        growth = math.prod(step.growth for step in self.steps if isinstance(step, Replace))
+        if growth > MOST_GROWTH:
+            raise UsageError(f"replace: texts could get {growth:,.0f} times as long; at most {MOST_GROWTH:,} times is allowed")
 
     @classmethod
     def of(cls, spec: Normalizer | str | Mapping[str, Any] | Sequence[Any] | None) -> Normalizer:
