@@ -171,10 +171,12 @@ def check_manifest(folder: str, manifest: Mapping[str, Any]) -> None:
         value = _look_up(place, name)
         if type(value) is not int or not least <= value < 1 << 63:
             raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: {name} is {value!r}; encode the corpus again")
-    for shard in shards if packing is not None else ():
-        if shard["blocks"] > MOST_ROW_GROUPS * packing["row_group_blocks"]:
-            raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: blocks is {shard['blocks']!r}; encode the corpus again")
-    if packing is not None and not isinstance(packing.get("columns"), list):
+    if packing is None:
+        return
+    most = MOST_ROW_GROUPS * packing["row_group_blocks"]
+    if damaged := [shard["blocks"] for shard in shards if shard["blocks"] > most]:
+        raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: blocks is {damaged[0]!r}; encode the corpus again")
+    if not isinstance(packing.get("columns"), list):
         raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: packing.columns is no list; encode the corpus again")
 
 
