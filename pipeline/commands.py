@@ -12,6 +12,9 @@ import click
 from pipeline.console import INTERRUPTED, fail, leave, logs_json, prepare_process, split_beam_args
 from tokenmill.errors import TokenmillError
 
+#: Options of training that say what a tokenizer is. Commands that use one take them from its file.
+OF_THE_TOKENIZER = ("--model", "--normalizer", "--pair-template", "--pattern", "--pretokenizer", "--split-digits", "--template")
+
 
 class Commands(click.Group):
     """The group of commands: hands Beam its words, and turns every error into one line and an exit code."""
@@ -23,7 +26,7 @@ class Commands(click.Group):
         try:
             result = run(words, *rest, standalone_mode=False, obj=beam_args, **extra)
         except click.ClickException as error:
-            fail(error.format_message() + hint_at_help(error), 2, as_json=as_json)
+            fail(describe_usage(error) + hint_at_help(error), 2, as_json=as_json)
         except TokenmillError as error:
             fail(str(error), error.exit_code, as_json=as_json)
         except (KeyboardInterrupt, click.Abort):
@@ -39,6 +42,17 @@ class Commands(click.Group):
                 as_json=as_json,
             )
         return leave(result if isinstance(result, int) else 0) if standalone_mode else result
+
+
+def describe_usage(error: click.ClickException) -> str:
+    """What is wrong with the words of a command; of an option that only training takes, why it is not taken here.
+
+    `encode --pretokenizer gpt2` -> "No such option '--pretokenizer': it belongs to the tokenizer, whose file says it; ..."
+    """
+    if isinstance(error, click.NoSuchOption) and error.option_name in OF_THE_TOKENIZER:
+        option = error.option_name
+        return f"No such option {option!r}: it belongs to the tokenizer, whose file says it; `tokenmill train` sets it"
+    return error.format_message()
 
 
 def hint_at_help(error: click.ClickException) -> str:
