@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 TEST_READY := $(VENV)/.test-ready
 # Two versions of tokenizers cannot live in one environment: the benchmarks have a second one.
 NEXT := $(VENV)/next
-# mosaicml-streaming wants NumPy before 2.2.
+# mosaicml-streaming wants NumPy before 2.2, and torch, of which this release has a small build.
 LOADERS := $(VENV)/loaders
 
 .PHONY: run test lint bench golden fuzz clean
@@ -66,7 +66,7 @@ $(NEXT)/.ready: Makefile
 
 $(LOADERS)/.ready: Makefile
 	test -x $(LOADERS)/bin/python || $(PYTHON) -m venv $(LOADERS)
-	$(LOADERS)/bin/python -m pip install --quiet --disable-pip-version-check "mosaicml-streaming==0.13.0"
+	$(LOADERS)/bin/python -m pip install --quiet --disable-pip-version-check "mosaicml-streaming==0.13.0" "torch==2.13.0"
 	touch $@
 
 # A hundred thousand damaged and random inputs; about ten minutes.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tokenizers
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.strategies import form_texts
@@ -277,8 +277,10 @@ def test_rows_are_those_of_hugging_face(
         )
     try:
         expected = theirs.encode(text, pair, add_special_tokens=special)
-    except Exception as error:
-        assert "too short" in str(error)
+    except BaseException as error:
+        assume(type(error).__name__ != "PanicException")  # theirs, where one of two texts is cut to no more than the stride
+        if "too short" not in str(error):
+            raise
         with pytest.raises(UsageError, match="leaves no room"):
             ours.process(text, pair, **options)
         return
