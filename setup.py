@@ -28,6 +28,8 @@ EXTRAS = {
         "hypothesis>=6.170,<7",
         "tokenizers>=0.23,<0.24",
         "tiktoken>=0.14,<0.15",
+        # What exported tokenizers are loaded by, most of all.
+        "transformers>=5.24,<5.25",
         "psutil>=7,<8",
         # Rebuilds the baked Unicode class table and compares it.
         "unicodedata2==16.0.0",
