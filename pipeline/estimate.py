@@ -49,7 +49,7 @@ LEAST_SAMPLE_BYTES = 4 << 20
 POINTS = 16
 #: Measured: resident memory of a driver and of a worker that has its tables, and of the driver for each distinct word while it
 #: gathers, sorts and trains, beside the bytes of the words themselves, which it holds so many times.
-DRIVER_BYTES = 500 << 20
+DRIVER_BYTES = 600 << 20
 WORKER_BYTES = 420 << 20
 WORD_BYTES, WORD_COPIES = 150, 4
 #: Seconds until the first split begins: imports, planning a file, starting workers.

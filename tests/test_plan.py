@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import sysconfig
@@ -38,10 +39,11 @@ def configure(inputs: list[str], output: Path, **changes: Any) -> BuildConfig:
 
 
 def gather_sources(folder: Path) -> int:
-    """Links to Python sources of the packages that are installed here, 100 MB of them; returns their size."""
+    """Links to Python sources of the packages that are installed here, 100 MB of them, in no order; returns their size."""
     total = 0
-    packages = Path(sysconfig.get_path("purelib"))
-    for number, path in enumerate(sorted(packages.rglob("*.py"))):
+    sources = sorted(Path(sysconfig.get_path("purelib")).rglob("*.py"))
+    random.Random(1).shuffle(sources)
+    for number, path in enumerate(sources):
         if total < CORPUS_BYTES:
             total += path.stat().st_size
             (folder / f"{number:06}.txt").symlink_to(path)
@@ -103,7 +105,7 @@ def test_what_the_machine_cannot_do_is_refused_with_figures(tmp_path: Path, monk
     reckoned, _ = estimate.estimate_build(configure([str(tmp_path)], tmp_path / "out", workers=3), 0.05)
     estimate.check_machine(reckoned, str(tmp_path / "not" / "there" / "yet"))
     monkeypatch.setattr(estimate, "measure_memory", lambda: 2_000_000)
-    with pytest.raises(errors.UsageError, match=r"about 1\.8 GB of memory: .* 3 x 440\.4 MB for workers; 2\.0 MB are there"):
+    with pytest.raises(errors.UsageError, match=r"about 2\.0 GB of memory: .* 3 x 440\.4 MB for workers; 2\.0 MB are there"):
         estimate.check_machine(reckoned, str(tmp_path))
     monkeypatch.setattr(estimate, "measure_memory", lambda: None)
     monkeypatch.setattr(estimate, "measure_disk", lambda _: 10)
