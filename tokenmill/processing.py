@@ -114,11 +114,11 @@ def process_texts(
         raise UsageError(f"the padding token {padding.token!r} is not in the vocabulary; {name_specials(tokenizer)}")
     encoded, traces = zip(*(_encode_known(tokenizer, array, unit, allow_special) for array in arrays), strict=True)
     tokens = [Tokens(one.ids.values.to_numpy(), one.ids.offsets.to_numpy()) for one in encoded]
-    pieces = tokenizer.template.pieces(pair=pairs is not None, add_special_tokens=add_special_tokens)
+    elements = tokenizer.template.elements(pair=pairs is not None, add_special_tokens=add_special_tokens)
     rows = build_rows(
         tokens[0],
         tokens[1] if len(tokens) == 2 else None,
-        pieces,
+        elements,
         tokenizer.model.vocab,
         truncation=truncation,
         overflow=overflow,

@@ -201,8 +201,8 @@ class Tokenizer:
     def wrap(self, ids: Sequence[int], pair: Sequence[int] | None = None) -> list[int]:
         """Token ids of a text, or of two, with the special tokens of the template: `[1, 7, 2]` under `<s> $A </s>`."""
         parts = {FIRST: list(ids), SECOND: list(pair or ())}
-        pieces = self.template.pieces(pair=pair is not None)
-        return [one for piece in pieces for one in parts.get(piece.sequence, [self.model.vocab.get(piece.token, 0)])]
+        elements = self.template.elements(pair=pair is not None)
+        return [one for element in elements for one in parts.get(element.sequence, [self.model.vocab.get(element.token, 0)])]
 
     def encode_known(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
         """As `encode_batch`, never raising for a character: also gives bool[d], which texts hold one without an id (-1)."""
