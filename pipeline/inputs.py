@@ -25,7 +25,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipeline.listing import glob_root, is_remote, list_local, list_stdlib, without_hidden
 from tokenmill.errors import UnreadableFileError, UsageError
-from transforms.journal import escape_glob
+from transforms.files import escape_glob
 from transforms.read import cut_file
 from transforms.read_arrow import count_stream_rows
 from transforms.read_dataset import parse_dataset_name
