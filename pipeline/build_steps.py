@@ -11,10 +11,11 @@ from pipeline.config import BuildConfig
 from pipeline.fingerprints import describe_job, hash_bytes, key_splits
 from pipeline.outputs import OutputFolder, read_manifest
 from pipeline.planning import Execution, Plan
-from pipeline.progress import count_things, show_printable
+from pipeline.progress import count_things
 from pipeline.shaping import RowOptions
 from pipeline.state import OUTPUTS, State, flatten_options
 from tokenmill.trainers import TrainingOptions
+from tokenmill.unicode_text import show_printable
 from transforms.count import CountOptions
 from transforms.files import file_exists, read_file
 

@@ -235,7 +235,7 @@ def test_limits_of_texts() -> None:
         "the text has 2,001 characters; explain takes at most 2,000: give a part of it"
     )
     assert message_of(lambda: explain_text(estimate(), "a\udc80"), InvalidTextError) == (
-        "the text is not UTF-8 at character 1; explain takes Unicode text, so replace it"
+        "the text holds the lone surrogate U+DC80 at character 1, which UTF-8 cannot hold; replace it with U+FFFD"
     )
 
 

@@ -27,6 +27,7 @@ from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.templates import Template, check_template
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training_symbols import TrainingSymbols, symbols_for_training
+from tokenmill.unicode_text import check_unicode
 from tokenmill.word_counts import binary_buffers, fingerprint_counts, in_corpus_order
 from tokenmill.word_marks import Alphabet, WordMarks
 from tokenmill.wordpiece import WordPieceModel, check_options, wordpiece_alphabet
@@ -106,8 +107,7 @@ class TrainingOptions:
         if self.extend is None and self.vocab_size is not None and self.vocab_size < least + len(self.specials) and least:
             raise VocabularySizeError(_describe_least(self.vocab_size, least, len(self.specials)))
         for token in self.specials:
-            if any(0xD800 <= ord(character) < 0xE000 for character in token):
-                raise UsageError(f"special token {token!r} is not Unicode text")
+            check_unicode(token, name="special token")
         if "" in self.specials or len(set(self.specials)) != len(self.specials):
             raise UsageError(f"special tokens must differ and not be empty: {', '.join(map(repr, self.specials))}")
         check_template(self.template, (*self.specials, *(() if self.extend is None else self.extend.special_tokens)))
