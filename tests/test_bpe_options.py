@@ -21,12 +21,12 @@ from tests.training import CountedWords, counts_table, few_cases, train
 from tokenmill import reference, reference_marks
 from tokenmill.errors import TokenizerFileError, UnknownCharacterError, UsageError, VocabularySizeError
 from tokenmill.formats import native
+from tokenmill.names import TIES
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
 
 LOW = [("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)]
-TIES = ("smallest", "first-seen")
 #: Marks that the words of a few letters often look like, and one that they never do.
 MARKS = ("</w>", "ab", "aab", "aa", "bab")
 

@@ -13,7 +13,6 @@ from tokenmill.kernels import rows as kernel
 from tokenmill.names import TRUNCATIONS
 from tokenmill.templates import TOKEN, Elements
 
-STRATEGIES = TRUNCATIONS
 SIDES = ("right", "left")
 _EMPTY = np.zeros(1, np.int64)
 
@@ -32,7 +31,7 @@ class Truncation:
     side: str = "right"
 
     def __post_init__(self) -> None:
-        _check_choice("truncation strategy", self.strategy, STRATEGIES)
+        _check_choice("truncation strategy", self.strategy, TRUNCATIONS)
         _check_choice("truncation side", self.side, SIDES)
         if self.max_length < 1 or self.stride < 0:
             raise UsageError(f"a row has 1 token at least and a stride of 0, not {self.max_length} and {self.stride}")

@@ -21,7 +21,7 @@ from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeEr
 from tokenmill.extension import check_extended, check_size, extend_model, new_specials, symbols_for_extension
 from tokenmill.merge_loop import MergeRules, OnMerges, learn_merges
 from tokenmill.models import BpeModel, alphabet_of, number_tokens
-from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_MODELS
+from tokenmill.names import BPE_OPTION_NAMES, ID_ORDERS, TIES, WORDPIECE_MODELS
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.templates import Template, check_template
@@ -34,9 +34,6 @@ from tokenmill.wordpiece import WordPieceModel, check_options, wordpiece_alphabe
 
 #: Called now and then while merging: how many rules are made, and the latest of them as (left, right, count), in visible form.
 OnNamedMerges = Callable[[int, list[tuple[str, str, int]]], None]
-
-TIES = ("smallest", "first-seen")
-IDS = ("rank", "sorted", "codepoint")
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ class TrainingOptions:
             raise UsageError("give one of --vocab-size and --merges (vocab_size, merges)")
         if self.model == "char" and self.merges:
             raise UsageError(f"merges {self.merges}: a char model has none; leave it out, or choose char-bpe")
-        for name, value, choices in (("ties", self.ties, TIES), ("ids", self.ids, IDS)):
+        for name, value, choices in (("ties", self.ties, TIES), ("ids", self.ids, ID_ORDERS)):
             if value not in choices:
                 raise UsageError(f"{name} {value!r} is not known; choose one of {', '.join(choices)}")
         for name, number, least in (
