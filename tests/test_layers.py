@@ -46,6 +46,7 @@ LAYERS = (
         "wordpiece",
         "normalizers",
         "normalizing",
+        "character_maps",
         "templates",
         "special_text",
         "scanners",
