@@ -102,7 +102,7 @@ def jsonl_files() -> st.SearchStrategy[bytes]:
 
 
 def json_fragments() -> st.SearchStrategy[bytes]:
-    """Pieces of JSON lines, whole and broken: what stands in strings, around them, and where it must not stand."""
+    """Parts of JSON lines, whole and broken: what stands in strings, around them, and where it must not stand."""
     numbers = (b"0", b"-0", b"-7.25e+3", b"1E5", b"01", b"1.", b".5", b"-", b"1e", b"NaN", b"-Infinity", b"nan")
     escapes = (b"\\n", b'\\"', b"\\\\", b"\\/", b"\\u00e9", b"\\uD83D\\ude00", b"\\ud83d", b"\\udc00", b"\\u12", b"\\x", b"\\")
     values = (b"true", b"false", b"null", b"tru", b'""', b'"a"', b"[]", b"{}", b"[1, [2, {}]]", b'{"text": {"id": [1]}}', b"[1,]")

@@ -28,6 +28,7 @@ LAYERS = (
         "errors",
         "schemas",
         "names",
+        "unicode_text",
         "arrow",
         "reference",
         "reference_marks",

@@ -26,20 +26,16 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.errors import InvalidTextError, UsageError
+from tokenmill.errors import UsageError
 from tokenmill.names import NORMALIZERS
 from tokenmill.normalizing import Alignment, ReplaceStage, Stage, build_stages
 from tokenmill.patterns import compile_pattern
+from tokenmill.unicode_text import check_unicode, encode_text
 
 _IDENTITY = "identity"
 _REPLACING = ("replace", "replace_regex")
 #: How many times as long as they were texts may get by replacing: a tokenizer file that somebody sends must not fill the memory.
 MOST_GROWTH = 1000
-
-
-def names() -> list[str]:
-    """The names that stand for a normalizer by themselves: `["identity", "nfc", ...]`."""
-    return list(NORMALIZERS)
 
 
 @dataclass(frozen=True)
@@ -52,8 +48,7 @@ class Replace:
 
     def __post_init__(self) -> None:
         for text in (self.pattern, self.content):
-            if any(0xD800 <= ord(character) < 0xE000 for character in text):
-                raise UsageError(f"replace: {text!r} is not Unicode text")
+            check_unicode(text, name="replace:")
         if not self.pattern:
             raise UsageError("replace: there is nothing to replace; give a text or a pattern")
         if self.is_regex:
@@ -128,7 +123,7 @@ class Normalizer:
 
         `Normalizer.of("strip_accents").normalize("été")` is `ete`.
         """
-        data = np.frombuffer(_encode(text), np.uint8)
+        data = np.frombuffer(encode_text(text), np.uint8)
         normalized, _ = self.runner().normalize(data, np.array([data.size]))
         return normalized.tobytes().decode("utf-8")
 
@@ -201,12 +196,3 @@ def parse_option(text: str) -> Any:
     if not arrow:
         raise UsageError(f"--normalizer {text!r}: what is put in its place is missing; write {name}:OLD=>NEW")
     return {"name": name, "pattern": pattern, "content": content}
-
-
-def _encode(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidTextError(
-            f"the text holds a lone surrogate at character {error.start}; replace it before encoding"
-        ) from None
