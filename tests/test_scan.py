@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from tests.scanning import arrays, check_words, expected_words, scanned, words_of
 from tests.strategies import NAMED_PRETOKENIZERS, NASTY_FRAGMENTS, ascii_texts, classes_agree, nasty_bytes, nasty_texts
-from tokenmill import pretokenizers, reference_words
+from tokenmill import reference_words
 from tokenmill.data import load_class_table
 from tokenmill.errors import InvalidTextError, UsageError
-from tokenmill.kernels import intrinsics, scan
+from tokenmill.kernels import intrinsics, scan, scan_wordpunct
 from tokenmill.names import PRETOKENIZERS
 from tokenmill.pretokenizers import PreTokenizer
 
@@ -177,7 +177,7 @@ def test_wordpunct_writes_no_more_bytes_than_the_text_has(texts: list[str]) -> N
     text, doc_ends = arrays([text.encode() for text in texts])
     marked = np.empty(text.size, dtype=np.uint8)
     cursor, word_ends, doc_words = np.zeros(2, np.int64), np.empty(text.size + 1, np.int64), np.empty(len(texts), np.int64)
-    words, documents = scan.scan_wordpunct(text, doc_ends, load_class_table(), cursor, word_ends, doc_words, marked)
+    words, documents = scan_wordpunct.scan_wordpunct[0](text, doc_ends, load_class_table(), cursor, word_ends, doc_words, marked)
     assert (documents, cursor.tolist()) == (len(texts), [len(texts), text.size])
     assert words == sum(len(reference_words.cut_wordpunct(text)) for text in texts)
 
@@ -185,7 +185,7 @@ def test_wordpunct_writes_no_more_bytes_than_the_text_has(texts: list[str]) -> N
 def test_scan_goes_on_at_the_cursor_and_says_where_documents_ended() -> None:
     text, doc_ends = arrays([b"skipped", b"a b c", b"", b"d"])
     cursor, word_ends, doc_words = np.array([1, 7]), np.empty(4, np.int64), np.empty(4, np.int64)
-    found = scan.scan_gpt2(text, doc_ends, load_class_table(), cursor, word_ends, doc_words, np.empty(0, np.uint8))
+    found = scan.scan_gpt2[0](text, doc_ends, load_class_table(), cursor, word_ends, doc_words, np.empty(0, np.uint8))
     assert found == (4, 3)
     assert (word_ends.tolist(), doc_words[:3].tolist(), cursor.tolist()) == ([8, 10, 12, 13], [3, 3, 4], [4, 13])
 
@@ -195,7 +195,7 @@ def test_wordpunct_without_room_for_the_next_word_writes_nothing() -> None:
     cursor, word_ends, doc_words = np.zeros(2, np.int64), np.empty(9, np.int64), np.empty(1, np.int64)
     for marked_bytes, expected, place in [(5, (1, 0), 2), (5, (0, 0), 2), (7, (1, 1), 9)]:
         marked = np.empty(marked_bytes, dtype=np.uint8)
-        found = scan.scan_wordpunct(text, doc_ends, load_class_table(), cursor, word_ends, doc_words, marked)
+        found = scan_wordpunct.scan_wordpunct[0](text, doc_ends, load_class_table(), cursor, word_ends, doc_words, marked)
         assert (found, cursor[1]) == (expected, place)
     assert marked.tobytes() == b" longer"
 
@@ -261,7 +261,6 @@ class TestErrors:
         message = f"unknown pre-tokenizer 'gpt3'; known are: {', '.join(PRETOKENIZERS)}"
         with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
             PreTokenizer("gpt3")
-        assert pretokenizers.names() == list(PRETOKENIZERS)
 
     def test_lone_surrogate(self) -> None:
         message = "the text holds the lone surrogate U+D83D at character 1, which UTF-8 cannot hold; replace it with U+FFFD"
@@ -331,3 +330,27 @@ class TestIntrinsics:
         target = np.zeros(100, dtype=np.uint8)
         copy(self.BUFFER, 5, target, 3)
         assert target.tobytes() == bytes(3) + self.BUFFER[5:69].tobytes() + bytes(33)
+
+    @pytest.mark.parametrize("shift", [0, 0x20, 0xFF])
+    def test_shifted_copy_of_64_bytes(self, shift: int) -> None:
+        from numba import njit
+
+        @njit
+        def copy(source, start, target, at, shift):  # type: ignore[no-untyped-def]
+            intrinsics.shift_64_bytes(source, start, target, at, 0x41, 0xE0, shift)
+
+        target = np.zeros(100, dtype=np.uint8)
+        copy(self.BUFFER, 5, target, 3, shift)
+        shifted = bytes((byte + shift) % 256 if 0x41 <= byte <= 0xE0 else byte for byte in self.BUFFER[5:69].tolist())
+        assert target.tobytes() == bytes(3) + shifted + bytes(33)
+
+    def test_eight_bytes_written(self) -> None:
+        from numba import njit
+
+        @njit
+        def store(target, value):  # type: ignore[no-untyped-def]
+            intrinsics.store_u64(target, 3, value)
+
+        target = np.full(12, 0xEE, np.uint8)
+        store(target, np.uint64(0xF1F2F3F4F5F6F708))
+        assert target.tobytes().hex() == "eeeeee08f7f6f5f4f3f2f1ee"
