@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +27,7 @@ EXPORTED = ["gpt2", "cl100k", "o200k", "llama3", "qwen2", "whitespace", "none"]
 
 
 def peer_of(content: bytes) -> Any:
-    return pytest.importorskip("tokenizers").Tokenizer.from_str(content.decode())
+    return tokenizers.Tokenizer.from_str(content.decode())
 
 
 def ids_of_peer(peer: Any, texts: list[str]) -> list[list[int]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import given
 
 from tests.strategies import nasty_texts
@@ -16,8 +17,6 @@ from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import recognition
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.wordpiece import WordPieceModel
-
-tokenizers = pytest.importorskip("tokenizers")
 
 TEXTS = ["low lower newest, widest 你好", "the lows of the unknown ü", "", "a" * 101]
 

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import tokenizers
 from click.testing import CliRunner, Result
 
 from pipeline import cli
@@ -43,7 +44,6 @@ def test_the_files_of_gpt2_come_back(trained: Tokenizer) -> None:
 
 
 def test_tokenizers_reads_the_same_from_the_files(trained: Tokenizer, tmp_path: Path) -> None:
-    tokenizers = pytest.importorskip("tokenizers")
     for name, content in trained.to_format("gpt2").items():
         (tmp_path / name).write_bytes(content)
     paths = str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiktoken import Encoding
 
 from tests.corpora import make_texts
 from tests.strategies import NASTY_FRAGMENTS
@@ -34,9 +35,8 @@ def rank_file(tokens: list[bytes]) -> bytes:
 
 def peer_of(content: bytes, pattern: str) -> Any:
     """tiktoken itself, on the same ranks and without special tokens."""
-    peer = pytest.importorskip("tiktoken")
     ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in content.splitlines())}
-    return peer.Encoding("peer", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    return Encoding("peer", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
 
 
 def random_texts(number: int, *, seed: int = 7) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,7 +81,6 @@ def test_digits_by_hand(name: str, group: int, words: list[str]) -> None:
 @pytest.mark.parametrize("group", [1, 3])
 @pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "llama3"])
 def test_digits_are_those_of_a_sequence_of_hugging_face(name: str, group: int, ewt_texts: list[str]) -> None:
-    tokenizers = pytest.importorskip("tokenizers")
     first = {1: r"\p{Nd}", 3: r"\p{Nd}{1,3}(?=(?:\p{Nd}{3})*(?!\p{Nd}))"}[group]
     parts = [first, reference_words.PATTERNS[name]]
     splits = [tokenizers.pre_tokenizers.Split(tokenizers.Regex(part), "isolated") for part in parts]
