@@ -61,7 +61,7 @@ def stamp_file(file: SourceFile) -> str:
                 digest.update(block)
     except (OSError, BeamIOError, NotImplementedError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UnreadableFileError(f"{file.path}: cannot be opened: {reason}") from None
+        raise UnreadableFileError(f"{file.path}: cannot be opened: {reason}; check the path, or leave it out") from None
     return f"xxh3:{digest.hexdigest()}"
 
 

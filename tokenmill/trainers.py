@@ -44,7 +44,7 @@ def train_tokenizer(
     pretokenizer = PreTokenizer.of(options.pretokenizer)
     alphabet = options.alphabet(marks_spaces=pretokenizer.marks_spaces)
     if counts.num_rows == 0:
-        raise NothingToTrainOnError("nothing to train on: the corpus holds no word")
+        raise NothingToTrainOnError("nothing to train on: the corpus holds no word; give one with text")
     if options.extend is not None:
         return _extend_tokenizer(counts, options, options.extend, on_merges)
     ordered = in_corpus_order(counts) if options.ties == "first-seen" else counts.combine_chunks()

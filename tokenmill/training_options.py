@@ -93,13 +93,15 @@ class TrainingOptions:
             ("limit of the alphabet", self.limit_alphabet, 1),
         ):
             if number is not None and number < least:
-                raise UsageError(f"{name} {number} is below {least}")
+                raise UsageError(f"{name} {number} is below {least}; give {least} or more")
 
     def _check_specials(self) -> None:
         for token in self.specials:
             check_unicode(token, name="special token")
         if "" in self.specials or len(set(self.specials)) != len(self.specials):
-            raise UsageError(f"special tokens must differ and not be empty: {', '.join(map(repr, self.specials))}")
+            raise UsageError(
+                f"special tokens must differ and not be empty: {', '.join(map(repr, self.specials))}; give each once"
+            )
         check_template(self.template, (*self.specials, *(() if self.extend is None else self.extend.special_tokens)))
 
     def _check_alphabet_options(self) -> None:
