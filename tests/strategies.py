@@ -201,6 +201,25 @@ def form_texts(*, max_fragments: int = 30) -> st.SearchStrategy[str]:
     return st.lists(parts, max_size=max_fragments).map("".join)
 
 
+#: Marks of many classes. Of the first line none is Mn, so that an order is left when accents are stripped.
+MARKS = (
+    *("\u302e", "\u302f", "\u1b44", "\U0001d165", "\U0001d16d", "\U00016ff0", "\U0001d15e"),
+    *("\u094d", "\u093c", "\u0e48", "\u0345", "\u0301", "\u0323", "\u0327", "\u0651", "\u064e", "\u05b0", "\u0308"),
+    *("\u0f71", "\u0f72", "\u0f73", "\u0344"),
+)
+#: What stands between marks: what goes, what has class 0 (U+034F, U+0903), what ends with marks, what becomes long.
+MARK_FRAGMENTS = (
+    *("\u034f", "\u0903", "\ufe0f", "\u200d", "\x00", "\ufffd", " ", "\n", "e", "ế", "ḍ\u0307", "İ", "가", "각", "\ufdfa"),
+    *("😀", "क", "\ue000", "words of ASCII, for which whole blocks are taken at once, from here to HERE at least."),
+)
+
+
+def mark_texts(*, max_fragments: int = 25) -> st.SearchStrategy[str]:
+    """Texts full of marks, in order or not."""
+    parts = st.one_of(*map(st.sampled_from, (MARKS, MARKS, MARK_FRAGMENTS, FORM_FRAGMENTS)))
+    return st.lists(parts, max_size=max_fragments).map("".join)
+
+
 @st.composite
 def wordpiece_tokens(draw: st.DrawFn, *, letters: str = "abc", max_tokens: int = 20, max_length: int = 6) -> list[str]:
     """Tokens of a WordPiece vocabulary that no training made: any strings, with the prefix `##` or without, letters missing."""

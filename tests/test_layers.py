@@ -47,6 +47,7 @@ LAYERS = (
         "wordpiece",
         "normalizers",
         "normalizing",
+        "character_maps",
         "templates",
         "special_text",
         "scanners",

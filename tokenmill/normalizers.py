@@ -19,6 +19,7 @@ Face has older tables, and differs for characters that they lack.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -132,12 +133,17 @@ class Runner:
     """A normalizer at work. What it gives is valid until it is called again."""
 
     def __init__(self, normalizer: Normalizer) -> None:
-        self._stages: list[Stage] = list(_build(normalizer.steps))
+        self._stages = list(_build(normalizer.steps, fused=True))
+        self._steps = normalizer.steps
+
+    @functools.cached_property
+    def _aligning_stages(self) -> list[Stage]:
+        return list(_build(self._steps, fused=False))
 
     def normalize(self, text: np.ndarray, doc_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Normalized documents, end to end, and where they end, from the documents: uint8[n] and int64[d], uint8[m] and int64[d].
 
-        Where nothing changes, it is the same arrays.
+        Where nothing can have changed, it is the same arrays.
         """
         for stage in self._stages:
             text, doc_ends = stage.run(text, doc_ends)
@@ -146,7 +152,7 @@ class Runner:
     def align(self, text: np.ndarray, doc_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, Alignment]:
         """As `normalize`, with where each byte came from; None stands for: each from the byte at its own place."""
         alignment: Alignment = None
-        for stage in self._stages:
+        for stage in self._aligning_stages:
             text, doc_ends, origins = stage.align(text, doc_ends)
             alignment = origins if alignment is None else _chain(alignment, origins)
         return text, doc_ends, alignment
@@ -159,17 +165,17 @@ def _chain(first: np.ndarray, second: Alignment) -> np.ndarray:
     return np.stack([first[second[:, 0], 0], first[second[:, 1] - 1, 1]], axis=1)
 
 
-def _build(steps: Sequence[Step]) -> Iterator[Stage]:
-    """The stages of the steps; neighbours that look at single characters become one."""
+def _build(steps: Sequence[Step], *, fused: bool) -> Iterator[Stage]:
+    """The stages of the steps, as `build_stages` joins neighbours."""
     names: list[str] = []
     for step in steps:
         if isinstance(step, str):
             names.append(step)
             continue
-        yield from build_stages(tuple(names))
+        yield from build_stages(tuple(names), fused=fused)
         names = []
         yield ReplaceStage(step.pattern, step.content, is_regex=step.is_regex)
-    yield from build_stages(tuple(names))
+    yield from build_stages(tuple(names), fused=fused)
 
 
 def _read_step(part: Any) -> list[Step]:
