@@ -224,9 +224,9 @@ def test_malformed_lines(line: bytes, message: str) -> None:
 
 
 def test_malformed_files() -> None:
-    assert refusal_of(b"") == "the file holds no tokens"
+    assert refusal_of(b"") == "the file holds no tokens; a rank file has one on each line"
     assert refusal_of(rank_file(BYTES[1:])).startswith("vocab: a byte model needs all 256 bytes; 1 are missing")
-    assert refusal_of(rank_file(BYTES) + b"YWI= 7\n") == "vocab: id 7 stands twice, for 'ć' and 'ab'"
+    assert refusal_of(rank_file(BYTES) + b"YWI= 7\n") == "vocab: id 7 stands twice, for 'ć' and 'ab'; give each token its own"
     assert "is an ordinary token of the file, of rank 97" in refusal_of(rank_file(BYTES), special_tokens={"a": 300})
     assert "id 97 stands twice" in refusal_of(rank_file(BYTES), special_tokens={"<s>": 97})
     assert "unknown pre-tokenizer 'gpt3'" in refusal_of(rank_file(BYTES), pretokenizer="gpt3")

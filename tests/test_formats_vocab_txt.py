@@ -71,7 +71,7 @@ def test_a_small_vocabulary(end: str) -> None:
 
 
 def test_faults_are_named_by_their_line() -> None:
-    assert refusal_of(content_of([*SMALL, "world"])) == 'line 15: the token "world" stands on line 8 too'
+    assert refusal_of(content_of([*SMALL, "world"])) == 'line 15: the token "world" stands on line 8 too; keep one'
     assert (
         refusal_of(content_of([*SMALL[:3], "", *SMALL[3:]])) == "line 4: it is empty; a token stands on each line of a vocab.txt"
     )

@@ -181,11 +181,11 @@ def test_specs_there_and_back(pretokenizer: PreTokenizer, spec: Any, shown: str)
     ("spec", "message"),
     [
         ({"name": "gpt2", "digits": 3}, "a pre-tokenizer has no option 'digits'; it has split_digits and pattern"),
-        ({"name": "gpt2", "split_digits": "3"}, "split_digits of a pre-tokenizer: '3' is no int"),
+        ({"name": "gpt2", "split_digits": "3"}, "split_digits of a pre-tokenizer: '3' is no int; give one"),
         ({"name": "gpt2", "split_digits": True}, "digits can be split singly (1) or by three (3), not by True"),
         ({"name": "gpt2", "split_digits": 2}, "digits can be split singly (1) or by three (3), not by 2"),
         ({"name": "gpt2", "pattern": "a"}, "pre-tokenizer 'gpt2' takes no pattern; leave it out, or choose regex"),
-        ({"name": "regex"}, "pre-tokenizer 'regex' needs a pattern"),
+        ({"name": "regex"}, "pre-tokenizer 'regex' needs a pattern; give one"),
         ({"split_digits": 3}, "a pre-tokenizer without a name; give one"),
     ],
 )

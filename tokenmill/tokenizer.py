@@ -102,7 +102,7 @@ class Tokenizer:
         return tokenizer
 
     def to_format(self, target: str) -> dict[str, bytes]:
-        """The files of a format by name: `native`, `huggingface`, `tiktoken`, `gpt2` (a folder) or `two-key`.
+        """The files of a format by name: `native`, `huggingface`, `tiktoken`, `vocab-txt`, `gpt2` (a folder), `two-key`.
 
         Raises `UsageError` where readers of the format would not give the same ids.
         """

@@ -17,10 +17,10 @@ def parse_object(content: bytes) -> dict[str, Any]:
         raise TokenizerFileError(f"not UTF-8 at byte {error.start}; a tokenizer.json is UTF-8 text") from None
     except json.JSONDecodeError as error:
         raise TokenizerFileError(
-            f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}; give a tokenizer.json"
+            f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}; give an undamaged tokenizer file"
         ) from None
     except RecursionError:
-        raise TokenizerFileError("not a tokenizer: nested too deeply; give a tokenizer.json") from None
+        raise TokenizerFileError("not a tokenizer: nested too deeply; give an undamaged tokenizer file") from None
     except ValueError as error:
         raise TokenizerFileError(f"not a tokenizer: {error}") from None
     if not isinstance(document, dict):
