@@ -16,7 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 from pipeline import accounting, counts_folder
 from pipeline.accounting import MaxRejects, describe_split
 from pipeline.dataset_manifest import fill_frame, frame_dataset
-from pipeline.fingerprints import describe_job, hash_bytes, key_splits
+from pipeline.fingerprints import describe_job, key_splits
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
 from pipeline.lock import Lock
 from pipeline.outputs import OutputFolder, write_card
@@ -213,7 +213,7 @@ def make_encode_options(corpus: Corpus, tokenizer: Tokenizer, rows: RowOptions) 
     """All that the shards of a corpus depend on; what they go to is not said yet."""
     shape = choose_shape(rows, tokenizer, pair=corpus.read.pair_column is not None)
     how = {"packing": choose_packing(rows, tokenizer), "shape": shape, "shuffle": rows.shuffle}
-    return EncodeOptions(corpus.read, "", hash_bytes(tokenizer.to_bytes()), **how)
+    return EncodeOptions(corpus.read, "", tokenizer.sha256, **how)
 
 
 @dataclass(frozen=True)

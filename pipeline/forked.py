@@ -11,6 +11,7 @@ would be missing in the copy. So only the command line asks for it, before its f
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from collections.abc import Callable
 from typing import IO, Any, NoReturn
 
 _POLL_SECONDS = 0.02
+_GARBAGE_THRESHOLDS = (100_000, 50, 50)
 _STANDARD = (0, 1, 2)
 
 
@@ -88,6 +90,8 @@ class ForkedWorkers:
         if self._asked or sys.platform != "linux" or threading.active_count() > 1:
             return
         self._asked = True
+        gc.freeze()  # what there is now stays: nobody looks for garbage in it, and copies share its pages
+        gc.set_threshold(*_GARBAGE_THRESHOLDS)
         sys.stdout.flush()
         sys.stderr.flush()
         self._ready = [ForkedWorker(warm_up) for _ in range(number)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from tokenmill.errors import TokenizerFileError
@@ -32,6 +33,18 @@ def parse_object(content: bytes) -> dict[str, Any]:
 def to_json(value: Any) -> str:
     """One line of JSON; the keys of objects in order of code points."""
     return json.dumps(value, ensure_ascii=False, sort_keys=isinstance(value, dict))
+
+
+def strings_to_json(strings: Sequence[str]) -> list[str]:
+    """`to_json` of each string, a hundred thousand at once.
+
+    >>> strings_to_json(["a", 'b"'])
+    ['"a"', '"b\\\\""']
+    """
+    if not strings:
+        return []
+    # A control character: inside strings JSON writes it as an escape.
+    return json.dumps(strings, ensure_ascii=False, separators=("\0", ":"))[1:-1].split("\0")
 
 
 def excerpt(value: Any) -> str:

@@ -7,14 +7,15 @@ are equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from tokenmill import schemas, wordpiece
 from tokenmill.code_points import CodePointModel
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.building import refuse_added, refuse_parts
-from tokenmill.formats.json_text import excerpt, parse_object, to_json
+from tokenmill.formats.json_text import excerpt, parse_object, strings_to_json, to_json
 from tokenmill.models import BpeModel, Model, alphabet_of
 from tokenmill.names import WORDPIECE_MODELS
 from tokenmill.normalizers import Normalizer
@@ -108,11 +109,12 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
 
 def _write(head: dict[str, Any], model: Model) -> bytes:
     lines = [f"  {to_json(key)}: {to_json(value)}," for key, value in head.items()]
-    rules = _block("[", (to_json(list(rule)) for rule in model.merge_rules), "]")
+    tokens = iter(strings_to_json([token for rule in model.merge_rules for token in rule]))
+    rules = _block("[", [f"[{left}, {right}]" for left, right in zip(tokens, tokens, strict=True)], "]")
     held = model.vocab.specials if isinstance(model, CodePointModel) else model.vocab
-    vocab = _block(
-        "{", (f"{to_json(token)}: {token_id}" for token, token_id in sorted(held.items(), key=lambda item: item[1])), "}"
-    )
+    ordered = sorted(held.items(), key=lambda item: item[1])
+    names = strings_to_json([token for token, _ in ordered])
+    vocab = _block("{", [f"{name}: {token_id}" for name, (_, token_id) in zip(names, ordered, strict=True)], "}")
     return "\n".join(["{", *lines, f'  "merge_rules": {rules},', f'  "vocab": {vocab}', "}", ""]).encode("utf-8")
 
 
@@ -143,7 +145,7 @@ def _read_tokens(document: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
-    rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
+    rules = _check_rules(document["merge_rules"])
     _refuse_keys(document, ("max_word_characters",))
     name, fallback = document.get("model", "char-bpe"), document.get("byte_fallback", False)
     specials = _read_tokens(document, "special_tokens")
@@ -166,7 +168,7 @@ def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
 
 def _read_wordpiece(document: dict[str, Any], *, marks_spaces: bool) -> WordPieceModel:
     _refuse_keys(document, ("ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "suffix_attached"))
-    rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
+    rules = _check_rules(document["merge_rules"])
     name, prefix = document["model"], document.get("continuation_prefix")
     try:
         alphabet = wordpiece_alphabet(name, marks_spaces=marks_spaces, prefix=prefix)
@@ -237,6 +239,14 @@ def _names(types: Any) -> str:
     return " or ".join(one.__name__ for one in (types if isinstance(types, tuple) else (types,)))
 
 
+def _check_rules(rules: list[Any]) -> tuple[tuple[str, str], ...]:
+    """Rules as pairs of tokens. All are looked at at once, and one by one only where one is wrong."""
+    pairs = set(map(type, rules)) <= {list} and set(map(len, rules)) <= {2}
+    if pairs and set(map(type, chain.from_iterable(rules))) <= {str} and all(chain.from_iterable(rules)):
+        return tuple(map(tuple, rules))
+    return tuple(_check_rule(place, rule) for place, rule in enumerate(rules))
+
+
 def _check_rule(place: int, rule: Any) -> tuple[str, str]:
     if not isinstance(rule, list) or len(rule) != 2 or not all(isinstance(token, str) and token for token in rule):
         raise TokenizerFileError(f"merge_rules[{place}]: {excerpt(rule)} is no pair of tokens")
@@ -256,6 +266,8 @@ def _named(kind: Any, document: dict[str, Any], key: str, default: str | None) -
         raise TokenizerFileError(f"{key}: {error}") from None
 
 
-def _block(opening: str, entries: Iterable[str], closing: str) -> str:
-    body = ",\n".join(f"    {entry}" for entry in entries)
-    return f"{opening}\n{body}\n  {closing}" if body else f"{opening}{closing}"
+def _block(opening: str, entries: Sequence[str], closing: str) -> str:
+    return f"{opening}\n    {_NEXT_ENTRY.join(entries)}\n  {closing}" if entries else f"{opening}{closing}"
+
+
+_NEXT_ENTRY = ",\n    "
