@@ -181,6 +181,10 @@ class OutputFolder:
             return None
         return Parts([shard["key"] for shard in shards], dict(enumerate(map(_read_record, shards))), self.path, rejects)
 
+    def list_replaced(self) -> list[str]:
+        """Paths of the files that are published here: the next run replaces them."""
+        return [self.join(*name.split("/")) for name in [*self._list_published(), schemas.MANIFEST]]
+
     def _own_parts(self) -> Parts:
         return Parts(self.keys, read_records(self.journal), self.parts, self.rejects)
 

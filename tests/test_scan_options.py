@@ -54,6 +54,34 @@ class TestDigits:
         found = scanned(name, [b"", b"12", b"", b"", b"a", b""], block_words=2, split_digits=group)
         assert found == [[], expected_words(name, b"12", split_digits=group), [], [], [b"a"], []]
 
+    def test_runs_of_every_length_at_every_offset_in_a_block(self, name: str, group: int) -> None:
+        """Groups are counted from the right end of a run, which may lie in the next block, or in one after that."""
+        lengths = [1, 2, 3, 4, 5, 6, 7, 62, 63, 64, 65, 130] if JIT else [4, 65]
+        offsets = range(130 if JIT else 2)
+        texts = [
+            "ab, " * 40 + "c" * offset + before + "1" * length
+            for offset in offsets
+            for length in lengths
+            for before in ("", "  ")
+        ]
+        for after in ("", " b", "٣ \n", "'s" + " xy" * 50):
+            check_words(name, [(text + after).encode() for text in texts], block_words=1000, split_digits=group)
+
+    @pytest.mark.jit
+    @pytest.mark.parametrize("repeated", ["12", "٣", "a٣", "²٣", "  1", "\n ٣", "a\u30001"])
+    def test_half_a_million_of_the_same(self, name: str, group: int, repeated: str) -> None:
+        """Anything worse than linear would take hours here."""
+        short, long = repeated * 3000, repeated * 500_000
+        counts = [
+            sum(
+                block.word_ends.size
+                for block in PreTokenizer(name, split_digits=group).blocks(*arrays([text.encode()]), block_words=100)
+            )
+            for text in (short, long)
+        ]
+        assert counts[0] == len(expected_words(name, short.encode(), split_digits=group))
+        assert abs(counts[1] * 3000 - counts[0] * 500_000) <= 500_000
+
     @pytest.mark.jit
     def test_a_document_of_digits(self, name: str, group: int) -> None:
         """Anything worse than linear would take hours here."""

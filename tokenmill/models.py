@@ -12,8 +12,7 @@ import numpy as np
 from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet, bytes_of_tokens
 from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.kernels import base_symbols, bpe, bpe_merge
-from tokenmill.kernels.tables import power_of_two
+from tokenmill.kernels import base_symbols, bpe, bpe_merge, rules
 from tokenmill.names import MODELS
 from tokenmill.word_marks import Alphabet, MarkedAlphabet, WordMarks
 
@@ -211,10 +210,10 @@ class BpeModel(Model):
         ordinary = {token: token_id for token, token_id in self.vocab.items() if token not in self.reserved_tokens}
         byte_ids, character_ids = self.alphabet.lookup_tables(ordinary)
         unknown = base_symbols.UNKNOWN if self.unk_token is None else self.vocab[self.unk_token]
-        rules, forms = self._build_rules(), self._build_forms()
-        plain = forms.marking == base_symbols.PLAIN and forms.ending == base_symbols.UNKNOWN
-        byte_rules = bpe_merge.list_byte_rules(rules, byte_ids if plain else byte_ids[:0])
-        return bpe.BpeTables(byte_ids, character_ids, rules, byte_rules, np.int64(unknown), forms)
+        table, forms = self._build_rules(), self._build_forms()
+        if byte_ids.size and forms.marking == base_symbols.PLAIN and forms.ending == base_symbols.UNKNOWN:
+            table = table._replace(byte_ranks=rules.rank_byte_pairs(table, byte_ids))
+        return bpe.BpeTables(byte_ids, character_ids, table, np.int64(unknown), forms)
 
     def _build_forms(self) -> base_symbols.WordForms:
         ending = self.alphabet.ending(self.vocab) if isinstance(self.alphabet, MarkedAlphabet) else None
@@ -226,12 +225,12 @@ class BpeModel(Model):
             fuses_unknown=np.bool_(self.fuse_unk),
         )
 
-    def _build_rules(self) -> np.ndarray:
-        id_of, number = self.vocab.__getitem__, len(self.merge_rules)
-        lefts, rights, products = (np.fromiter(map(id_of, tokens), np.int32, number) for tokens in self._columns_of_rules())
-        rules = np.full((power_of_two(2 * lefts.size + 1), 2), bpe_merge.EMPTY, np.int64)
-        bpe_merge.add_rules(rules, lefts, rights, products)
-        return rules
+    def _build_rules(self) -> rules.RuleTable:
+        id_of, count, most = self.vocab.__getitem__, len(self.merge_rules), rules.MOST_RULES
+        if count >= most:
+            raise TokenizerFileError(f"merge_rules: there are {count:,}; a model has fewer than {most:,}")
+        columns = (np.fromiter(map(id_of, tokens), np.int32, count) for tokens in self._columns_of_rules())
+        return rules.build_table(*columns)
 
     @cached_property
     def unmerged(self) -> TokenWords:
@@ -239,7 +238,7 @@ class BpeModel(Model):
         spelt = self._ordinary() - (bytes_of_tokens().keys() if self.alphabet.byte_fallback else set())
         words = TokenWords.of({self.spellings[self.vocab[token]]: self.vocab[token] for token in spelt})
         found = np.zeros(words.ids.size, np.bool_)
-        bpe.find_unmerged(self.tables, words.text, words.ends, words.ids, found)
+        bpe.find_unmerged(self.tables, bpe_merge.allocate_scratch(), words.text, words.ends, words.ids, found)
         return TokenWords.of({self.spellings[token_id]: token_id for token_id in words.ids[found].tolist()})
 
     def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
