@@ -62,7 +62,7 @@ _CODE = [
 
 
 def make_documents(count: int, *, seed: int, real: Sequence[str] = ()) -> Iterator[str]:
-    """So many documents, some 60 characters each on average; where there are `real` texts, pieces of them are among them."""
+    """So many documents, some 60 characters each on average; where there are `real` texts, parts of them are among them."""
     source = random.Random(seed)
     kinds = [*_KINDS, *([lambda source: _cut(source, source.choice(real))] * 4 if real else [])]
     for _ in range(count):

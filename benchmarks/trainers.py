@@ -132,8 +132,8 @@ class SentencepieceTrainer(Trainer):
         import sentencepiece
 
         processor = sentencepiece.SentencePieceProcessor(model_proto=result)
-        pieces = (processor.id_to_piece(place).replace("▁", " ").encode() for place in range(processor.get_piece_size()))
-        return [piece for piece in pieces if len(piece) > 1]
+        tokens = (processor.id_to_piece(place).replace("▁", " ").encode() for place in range(processor.get_piece_size()))
+        return [token for token in tokens if len(token) > 1]
 
 
 class TokenizersTrainer(Trainer):

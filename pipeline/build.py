@@ -43,7 +43,7 @@ from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.templates import Template
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
-from transforms.journal import write_file_atomically
+from transforms.files import write_file_atomically
 from transforms.splits import ReadOptions
 
 _SAMPLE_TOKENS = 12

@@ -6,20 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
-
 from pipeline import driver
 from pipeline.config import BuildConfig
 from pipeline.fingerprints import describe_job, hash_bytes, key_splits
 from pipeline.outputs import OutputFolder, read_manifest
 from pipeline.planning import Execution, Plan
-from pipeline.progress import count_things, show_printable
+from pipeline.progress import count_things
 from pipeline.shaping import RowOptions
 from pipeline.state import OUTPUTS, State, flatten_options
 from tokenmill.trainers import TrainingOptions
+from tokenmill.unicode_text import show_printable
 from transforms.count import CountOptions
-from transforms.journal import file_exists
+from transforms.files import file_exists, read_file
 
 #: How many of many file names are shown.
 _SHOWN = 5
@@ -129,10 +127,7 @@ def describe_training(build: Build, counts: Any) -> dict[str, Any]:
 def hash_output(output: OutputFolder, name: str) -> str | None:
     """sha256 of a file of the output folder, None where there is none."""
     path = output.join(*name.split("/"))
-    if not file_exists(path):
-        return None
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        return hash_bytes(file.read())
+    return hash_bytes(read_file(path)) if file_exists(path) else None
 
 
 def describe_result(totals: Mapping[str, int], steps: Steps) -> dict[str, Any]:

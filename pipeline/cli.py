@@ -17,6 +17,7 @@ from pipeline.console import end_at_once, until_pipe_closes
 from pipeline.options import (
     CORPUS_OPTIONS,
     INPUTS,
+    LOG_OPTIONS,
     NORMALIZER_OPTION,
     OVERWRITE,
     PRETOKENIZER_OPTIONS,
@@ -34,10 +35,7 @@ from pipeline.options import (
 )
 from pipeline.training_options import TRAINING_OPTIONS, make_training
 from tokenmill import __version__
-from tokenmill.names import (
-    PRETOKENIZERS,
-    TOKENIZER_FORMATS,
-)
+from tokenmill.names import PRETOKENIZERS, TOKENIZER_FORMATS
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -253,10 +251,7 @@ def report(beam_args: tuple[str, ...], inputs: tuple[str, ...], tokenizer: str, 
 @click.option("--overwrite", is_flag=True, help="Make all anew, and replace what the output folder holds.")
 @click.option("--retrain", is_flag=True, help="Learn the tokenizer anew when the word counts have changed; all is encoded again.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and why; do nothing.")
-@click.option("--quiet", is_flag=True, help="No progress, no summary.")
-@click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="As in the other commands."
-)
+@LOG_OPTIONS
 @click.pass_obj
 def build(beam_args: tuple[str, ...], config: str, overwrite: bool, retrain: bool, dry_run: bool, **options: Any) -> None:
     """Count, train and encode as a configuration file says; configs/quickstart.yaml explains the keys.

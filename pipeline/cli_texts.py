@@ -8,7 +8,7 @@ import click
 
 from pipeline.console import until_pipe_closes
 from pipeline.options import PRETOKENIZER_OPTIONS, choose_pretokenizer
-from tokenmill.names import SCORES
+from tokenmill.names import SCORES, TIES
 
 
 @click.command()
@@ -56,7 +56,7 @@ def decode(tokenizer: str | None, doc: str | None, ids: tuple[str, ...]) -> None
 @PRETOKENIZER_OPTIONS
 @click.option("--vocab-size", type=int, metavar="N", help="Train to N tokens: alphabet and merges.")
 @click.option("--merges", type=int, metavar="N", help="Train N merge rules [default: 10].")
-@click.option("--ties", type=click.Choice(["smallest", "first-seen"]), help="Of training, as in train [default: smallest].")
+@click.option("--ties", type=click.Choice(TIES), help="Of training, as in train [default: smallest].")
 @click.option("--score", type=click.Choice(SCORES), help="Of training wordpiece, as in train [default: likelihood].")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with the same content.")
 @click.argument("texts", nargs=-1, metavar="[TEXT...|WORD:COUNT...]")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Hashable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -24,13 +24,23 @@ from tokenmill.names import (
     MOST_BLOCK,
     WORDPIECE_MODELS,
     DigitGroup,
+    DocumentName,
+    IdOrderName,
+    InputFormatName,
     ModelName,
+    OffsetUnit,
+    OverflowName,
     PackName,
     PretokenizerName,
     ScoreName,
     TailName,
+    TextPolicyName,
+    TieName,
     TruncationName,
 )
+
+#: The type of errors whose message is ours, and whole.
+_SAID: Final = "said"
 
 
 def _to_list(value: Any) -> Any:
@@ -50,12 +60,12 @@ class InputSection(Section):
     """What to read, and how: the options INPUT, --format, --text-column ... of the command line."""
 
     inputs: Strings = Field(min_length=1)
-    format: Literal["auto", "text", "jsonl", "parquet", "arrow"] = "auto"
+    format: InputFormatName = "auto"
     text_column: str = "text"
     id_column: str | None = None
-    document: Literal["line", "file"] = "line"
+    document: DocumentName = "line"
     limit: int | None = Field(default=None, ge=1)
-    invalid_utf8: Literal["error", "replace", "reject"] = "reject"
+    invalid_utf8: TextPolicyName = "reject"
     max_rejects: Annotated[int, Field(ge=0)] | str | None = None
 
 
@@ -79,8 +89,8 @@ class TrainSection(Section):
     pair_template: str | None = None
     vocab_size: int | None = Field(default=None, ge=1)
     merges: int | None = Field(default=None, ge=0)
-    ties: Literal["smallest", "first-seen"] = "smallest"
-    ids: Literal["rank", "sorted", "codepoint"] = "rank"
+    ties: TieName = "smallest"
+    ids: IdOrderName = "rank"
     special: Strings = Field(default_factory=list)
     unk: str | None = None
     min_count: int = Field(default=1, ge=1)
@@ -97,7 +107,7 @@ class TrainSection(Section):
     @model_validator(mode="after")
     def _has_pretokenizer(self) -> TrainSection:
         if self.pretokenizer is None and self.model not in WORDPIECE_MODELS:
-            raise PydanticCustomError("one_size", "pretokenizer: missing, and has a default (bert) for wordpiece alone; add it")
+            raise PydanticCustomError(_SAID, "pretokenizer: missing, and has a default (bert) for wordpiece alone; add it")
         return self
 
     @model_validator(mode="after")
@@ -105,7 +115,7 @@ class TrainSection(Section):
         given = [name for name in ("vocab_size", "merges") if getattr(self, name) is not None]
         if len(given) != 1 and (given or self.model != "char"):
             what = "both are given" if given else "none is given"
-            raise PydanticCustomError("one_size", f"give exactly one of vocab_size and merges: {what}")
+            raise PydanticCustomError(_SAID, f"give exactly one of vocab_size and merges: {what}")
         return self
 
 
@@ -124,13 +134,13 @@ class EncodeSection(Section):
     pair_column: str | None = None
     max_length: int | None = Field(default=None, ge=1)
     stride: int = Field(default=0, ge=0)
-    overflow: Literal["drop", "rows"] | None = None
+    overflow: OverflowName | None = None
     truncate: TruncationName | None = None
     pad_to: int | None = Field(default=None, ge=1, le=MOST_BLOCK)
     attention_mask: bool = False
     token_type_ids: bool = False
     special_tokens_mask: bool = False
-    offsets: Literal["bytes", "characters"] | None = None
+    offsets: OffsetUnit | None = None
     special_tokens: bool = True
     allow_special: bool = False
 
@@ -222,7 +232,7 @@ def _explain(detail: ErrorDetails) -> str:
         return f"{place}: no such key; {_suggest(detail['loc'])}"
     if detail["type"] == "missing":
         return f"{place}: missing, and has no default; add it"
-    if detail["type"] == "one_size":
+    if detail["type"] == _SAID:
         return f"{place}: {detail['msg']}"
     if detail["type"] == "model_type":
         return f"{place}: {_shorten(detail['input'])}: must be a mapping of keys; write each on a line of its own under {place}:"

@@ -23,7 +23,7 @@ from tokenmill.normalizers import Normalizer
 from tokenmill.parquet_footer import open_parquet, read_table
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
-from transforms.journal import list_files
+from transforms.files import list_files, read_file
 from transforms.write import OutputFile
 
 ROW_GROUP_WORDS = 1 << 20
@@ -172,11 +172,8 @@ def _opening(path: str) -> Iterator[IO[bytes]]:
 
 
 def _read_partitions(folder: OutputFolder) -> list[pa.Table]:
-    tables = []
-    for path in list_files(folder.partitions, "partition-*.arrow"):
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-            tables.append(pa.ipc.open_file(pa.py_buffer(file.read())).read_all())
-    return tables
+    paths = list_files(folder.partitions, "partition-*.arrow")
+    return [pa.ipc.open_file(pa.py_buffer(read_file(path))).read_all() for path in paths]
 
 
 def _write_part(folder: OutputFolder, counts: pa.Table, header: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.compute as pc
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline import accounting, counts_folder
@@ -49,7 +48,8 @@ from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions, train_tokenizer
 from transforms.count import CountOptions, warm_up_counting
 from transforms.encode import EncodeOptions, keep_tokenizer, open_tokenizer
-from transforms.journal import Journal, delete_tree, is_local, write_file_atomically
+from transforms.files import delete_tree, is_local, read_file, write_file_atomically
+from transforms.journal import Journal
 from transforms.splits import Split
 
 POLL_SECONDS = 0.5
@@ -153,7 +153,7 @@ def find_output_file(path: str, *, such_as: str) -> bool:
 
 def check_tokenizer_output(path: str) -> None:
     """A tokenizer may replace a tokenizer, nothing else; found out before any work."""
-    if find_output_file(path, such_as="tokenizer.json") and b'"merge_rules"' not in _read_file(path):
+    if find_output_file(path, such_as="tokenizer.json") and b'"merge_rules"' not in read_file(path):
         raise OutputExistsError(f"{path} exists and is no tokenizer; choose another name, or delete it")
 
 
@@ -310,9 +310,3 @@ def _count_merges(options: TrainingOptions) -> int:
     if options.merges is not None or options.model == "char":
         return options.merges or 0
     return max(0, (options.vocab_size or 0) - len(options.specials) - options.least_alphabet)
-
-
-def _read_file(path: str) -> bytes:
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        content: bytes = file.read()
-    return content

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pipeline.progress import count_things, show_printable
+from pipeline.progress import count_things
 from tokenmill.errors import InvalidTextError, UsageError
 from tokenmill.explain.symbols import check_length
 from tokenmill.explain.training import LearnedMerge, Score, TrainingExplanation, explain_training
 from tokenmill.names import WORDPIECE_MODELS, default_pretokenizer
+from tokenmill.unicode_text import show_printable
 
 if TYPE_CHECKING:
     from tokenmill.explain.encoding import TextExplanation, WordExplanation

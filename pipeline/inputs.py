@@ -25,7 +25,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipeline.listing import glob_root, is_remote, list_local, list_stdlib, without_hidden
 from tokenmill.errors import UnreadableFileError, UsageError
-from transforms.journal import escape_glob
+from tokenmill.unicode_text import SURROGATE
+from transforms.files import escape_glob
 from transforms.read import cut_file
 from transforms.read_arrow import count_stream_rows
 from transforms.read_dataset import parse_dataset_name
@@ -181,7 +182,7 @@ def _refuse_repeated(found: Iterable[_Found]) -> None:
 def _name_files(found: list[_Found]) -> list[SourceFile]:
     names = [file.prefix + file.name for file in found]
     for name in names:
-        if not name.isascii() and any(0xD800 <= ord(character) < 0xE000 for character in name):
+        if SURROGATE.search(name):
             shown = os.fsencode(name).decode("utf-8", "backslashreplace")
             raise UnreadableFileError(f"{shown}: the name of the file is not UTF-8, which a manifest needs; rename it")
     if len(set(names)) < len(names):

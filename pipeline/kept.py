@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import UnreadableFileError
-from transforms.journal import Journal, file_exists, link_file, list_files, measure_file, write_file_atomically
+from transforms.files import file_exists, link_file, list_files, measure_file, read_file, write_file_atomically
+from transforms.journal import Journal
 
 KEYS = "keys.json"
 
@@ -121,7 +122,6 @@ def read_json(path: str) -> Any:
     if not file_exists(path):
         return None
     try:
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-            return json.loads(file.read())
+        return json.loads(read_file(path))
     except (ValueError, RecursionError, OSError, BeamIOError):
         return None

@@ -20,12 +20,12 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.listing import is_remote
 from tokenmill.errors import LockedError, UsageError
-from transforms.journal import delete_files, make_folder, write_file_atomically
+from transforms.files import delete_files, make_folder, read_file, write_file_atomically
 
 LOCK = "_lock.json"
 STALE_SECONDS = 900.0
@@ -141,8 +141,7 @@ def _number(value: Any) -> float:
 
 def _read_holder(path: str) -> dict[str, Any] | None:
     try:
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-            holder = json.loads(file.read())
+        holder = json.loads(read_file(path))
     except (OSError, BeamIOError, ValueError, RecursionError):
         return None
     return holder if isinstance(holder, dict) else None

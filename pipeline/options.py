@@ -10,7 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.names import DIGIT_GROUPS, MOST_BLOCK, NORMALIZERS, PACKS, PRETOKENIZERS, TAILS, TRUNCATIONS, default_pretokenizer
+from tokenmill.names import (
+    DIGIT_GROUPS,
+    DOCUMENT_KINDS,
+    INPUT_FORMATS,
+    MOST_BLOCK,
+    NORMALIZERS,
+    OFFSET_UNITS,
+    OVERFLOWS,
+    PACKS,
+    PRETOKENIZERS,
+    TAILS,
+    TEXT_POLICIES,
+    TRUNCATIONS,
+    default_pretokenizer,
+)
 
 if TYPE_CHECKING:
     from pipeline.planning import Corpus, Execution
@@ -38,7 +52,7 @@ INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 CORPUS_OPTIONS = add_options(
     click.option(
         "--format",
-        type=click.Choice(["auto", "text", "jsonl", "parquet", "arrow"]),
+        type=click.Choice(INPUT_FORMATS),
         default="auto",
         show_default=True,
         help="What the files hold; auto goes by their names (.jsonl.gz, .parquet, ...).",
@@ -47,7 +61,7 @@ CORPUS_OPTIONS = add_options(
     click.option("--id-column", help="Column or JSON key that holds document ids; without it a document is called FILE:ROW."),
     click.option(
         "--document",
-        type=click.Choice(["line", "file"]),
+        type=click.Choice(DOCUMENT_KINDS),
         default="line",
         show_default=True,
         help="What a document is in text files (for stdlib: the file).",
@@ -55,7 +69,7 @@ CORPUS_OPTIONS = add_options(
     click.option("--limit", type=click.IntRange(min=1), help="Take the first N documents, in corpus order."),
     click.option(
         "--invalid-utf8",
-        type=click.Choice(["error", "replace", "reject"]),
+        type=click.Choice(TEXT_POLICIES),
         default="reject",
         show_default=True,
         help="Bytes that are not UTF-8, and lone surrogates: end the run, put U+FFFD, or set the document aside.",
@@ -90,6 +104,17 @@ NORMALIZER_OPTION = click.option(
     "again, in order.",
 )
 
+LOG_OPTIONS = add_options(
+    click.option("--quiet", is_flag=True, help="No progress, no summary."),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="json gives one object a line on standard error, for programs that watch.",
+    ),
+)
+
 RUN_OPTIONS = add_options(
     click.option(
         "--split-mb",
@@ -99,14 +124,7 @@ RUN_OPTIONS = add_options(
         help="Size of a unit of work, and so of a shard's input.",
     ),
     click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; by default as many as pay."),
-    click.option("--quiet", is_flag=True, help="No progress, no summary."),
-    click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="json gives one object a line on standard error, for programs that watch.",
-    ),
+    LOG_OPTIONS,
 )
 
 ROW_OPTIONS = add_options(
@@ -151,7 +169,7 @@ SHAPE_OPTIONS = add_options(
     click.option("--max-length", type=click.IntRange(min=1), metavar="N", help="Cut rows to N tokens, special ones included."),
     click.option(
         "--overflow",
-        type=click.Choice(["drop", "rows"]),
+        type=click.Choice(OVERFLOWS),
         help="What is cut off is dropped, or rows of its own [default: drop].",
     ),
     click.option(
@@ -161,7 +179,7 @@ SHAPE_OPTIONS = add_options(
     ),
     click.option(
         "--offsets",
-        type=click.Choice(["bytes", "characters"]),
+        type=click.Choice(OFFSET_UNITS),
         help="Add the columns offset_starts and offset_ends: which part of its text each token comes from, in this unit.",
     ),
     click.option("--stride", type=click.IntRange(min=0), default=0, metavar="N", help="Tokens that such rows have in common."),

@@ -32,16 +32,8 @@ from pipeline.kept import Parts, forget_unfinished, read_json, read_records, rea
 from pipeline.lock import LOCK, Lock, hold_folder
 from tokenmill import schemas
 from tokenmill.errors import LockedError, OutputExistsError, UnreadableFileError, UsageError
-from transforms.journal import (
-    Journal,
-    delete_files,
-    delete_tree,
-    is_local,
-    list_files,
-    list_folders,
-    make_folder,
-    write_file_atomically,
-)
+from transforms.files import delete_files, delete_tree, is_local, list_files, list_folders, make_folder, write_file_atomically
+from transforms.journal import Journal
 
 _PUBLISHED = ("part-*-of-*.parquet", "tokenizer.json", "README.md")
 _OWNER = "written by tokenmill: a run that is not finished; it goes with the next one\n"

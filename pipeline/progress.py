@@ -25,6 +25,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol, TextIO
 
+from tokenmill.unicode_text import show_printable
+
 LINE_SECONDS = 2.0
 
 #: A merge as the merge loop tells of it: left symbol, right symbol, count of the pair.
@@ -158,11 +160,6 @@ def describe_counts(snapshot: Snapshot) -> str:
 def count_things(number: int, name: str) -> str:
     """`1 file`, `1,790 files`."""
     return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
-
-
-def show_printable(text: str) -> str:
-    r"""Text that is safe on a terminal: what does not print, as an escape (`"a\x1bb"` -> `a\x1bb`); corpora hold anything."""
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text)
 
 
 class _Pace:

@@ -18,7 +18,7 @@ from pipeline.verify import DAMAGED, Findings, describe_damage, verify_chain, ve
 from tokenmill import schemas
 from tokenmill.errors import DataError, OutputExistsError, UnreadableFileError, UsageError
 from tokenmill.shard_files import check_manifest
-from transforms.journal import is_local, link_file, list_files, make_folder, write_file_atomically
+from transforms.files import is_local, link_file, list_files, make_folder, write_file_atomically
 
 _SHOWN = 20
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
-from transforms.journal import (
+from transforms.files import (
     delete_files,
     file_exists,
     is_local,

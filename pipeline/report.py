@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from pipeline import accounting, driver
 from pipeline.jobs import report_graph
@@ -29,7 +27,8 @@ from tokenmill.report.numbers import SHOWN_TOKENS, Report, make_report
 from tokenmill.schemas import REPORT_SUMS
 from tokenmill.tokenizer import Tokenizer
 from transforms.encode import keep_tokenizer
-from transforms.journal import Journal, delete_tree, write_file_atomically
+from transforms.files import delete_tree, read_file, write_file_atomically
+from transforms.journal import Journal
 from transforms.report import ReportOptions
 
 Records = Mapping[int, Mapping[str, Any]]
@@ -175,5 +174,4 @@ def _first_changes(records: Records, number: int) -> list[Change]:
 
 
 def _read_sums(path: str) -> pa.Table:
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        return pa.ipc.open_file(pa.BufferReader(file.read())).read_all()
+    return pa.ipc.open_file(pa.BufferReader(read_file(path))).read_all()

@@ -91,8 +91,8 @@ def _check_cutting(rows: RowOptions, *, pair: bool) -> None:
 def _check_room(shape: RowShape, tokenizer: Tokenizer) -> None:
     """Found out before any work: a row has room for the template and a token, or for the stride and one more."""
     if shape.truncation is not None:
-        pieces = tokenizer.template.pieces(pair=shape.pair, add_special_tokens=shape.add_special_tokens)
-        added = len(pieces) - (2 if shape.pair else 1)
+        elements = tokenizer.template.elements(pair=shape.pair, add_special_tokens=shape.add_special_tokens)
+        added = len(elements) - (2 if shape.pair else 1)
         find_room(shape.truncation, added)
 
 

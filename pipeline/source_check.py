@@ -27,7 +27,7 @@ from tokenmill.packing import Packing
 from tokenmill.parquet_footer import read_table
 from tokenmill.tokenizer import Tokenizer
 from transforms.encode import EncodeOptions, encode_split
-from transforms.journal import delete_files, file_exists, write_file_atomically
+from transforms.files import delete_files, file_exists, write_file_atomically
 from transforms.read import read_split
 from transforms.shape import RowShape
 from transforms.splits import Range, ReadOptions, SourceFile, Split

@@ -30,7 +30,7 @@ from pipeline.outputs import read_manifest, render_manifest
 from tokenmill import schemas
 from tokenmill.errors import DataError
 from transforms.encode import EncodeOptions
-from transforms.journal import file_exists, make_folder, rename_file, write_file_atomically
+from transforms.files import file_exists, make_folder, rename_file, write_file_atomically
 from transforms.splits import SourceFile, Split
 
 #: How many shards there will be: a stream does not know, and says 0.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.progress import count_things, show_printable
+from pipeline.progress import count_things
 from tokenmill.alphabets import bytes_of_tokens
 from tokenmill.merge_loop import MergeRules
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.report.numbers import Report
 from tokenmill.report.wording import ratio
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.unicode_text import show_printable
 
 _SHOWN_RULES = 8
 _SHOWN_TOKENS = 6

@@ -17,8 +17,10 @@ from pipeline.options import (
 )
 from tokenmill.names import (
     BPE_OPTION_NAMES,
+    ID_ORDERS,
     MODELS,
     SCORES,
+    TIES,
     WORDPIECE_OPTION_NAMES,
     choose_unk,
     default_pretokenizer,
@@ -65,14 +67,14 @@ TRAINING_OPTIONS = add_options(
     click.option("--merges", type=int, metavar="N", help="Stop at N merge rules."),
     click.option(
         "--ties",
-        type=click.Choice(["smallest", "first-seen"]),
+        type=click.Choice(TIES),
         default="smallest",
         show_default=True,
         help="Which of equally frequent pairs goes first: the smallest ids, or the one seen first in the corpus.",
     ),
     click.option(
         "--ids",
-        type=click.Choice(["rank", "sorted", "codepoint"]),
+        type=click.Choice(ID_ORDERS),
         default="rank",
         show_default=True,
         help="rank: special tokens, alphabet, merges in order. sorted: all tokens by code point. codepoint (char): code points.",

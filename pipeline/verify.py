@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.counts_folder import fingerprint_inputs
@@ -31,7 +30,7 @@ from pipeline.outputs import read_manifest
 from tokenmill import schemas
 from tokenmill.errors import DataError, UsageError
 from tokenmill.parquet_footer import open_parquet, read_table
-from transforms.journal import file_exists, list_files
+from transforms.files import file_exists, list_files, read_file
 
 _SUMMED = ("documents", "encoded", "empty", "rejected", "replaced", "bytes")
 _THREADS = 8
@@ -278,8 +277,6 @@ def _find_strangers(folder: str, listed: list[str], found: Findings) -> None:
 
 def _read(path: str) -> bytes:
     try:
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-            content: bytes = file.read()
+        return read_file(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
-    return content

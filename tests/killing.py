@@ -25,7 +25,7 @@ from pipeline.build import build_dataset
 from pipeline.config import parse_config
 from pipeline.progress import reporter
 from tests.corpora import hash_folder, make_texts, write_jsonl
-from transforms import journal, write
+from transforms import files, write
 
 #: Calls by which a build changes what is on the disk.
 WATCHED = ((os, "replace"), (os, "link"), (os, "mkdir"), (os, "remove"), (os, "unlink"), (os, "rmdir"), (publishing, "_exchange"))
@@ -49,7 +49,7 @@ class Dying:
         for module, name in WATCHED:
             setattr(module, name, self._counted(getattr(module, name)))
         write.OutputFile.write = self._halved(write.OutputFile.write)  # type: ignore[method-assign]
-        journal.rename_file = write.rename_file = publishing.rename_file = self._counted(journal.rename_file)  # type: ignore[attr-defined]
+        files.rename_file = write.rename_file = publishing.rename_file = self._counted(files.rename_file)  # type: ignore[attr-defined]
 
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **named: Any) -> Any:

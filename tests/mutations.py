@@ -112,7 +112,7 @@ def _rename(source: random.Random, tree: Any, parent: Any, key: Any) -> None:
 
 
 def _repeat_entry(source: random.Random, text: str) -> str:
-    """An entry of an object twice: behind a comma, the piece up to the next one."""
+    """An entry of an object twice: behind a comma, the part up to the next one."""
     commas = [place for place, letter in enumerate(text) if letter == ","]
     if len(commas) < 2:
         return text

@@ -102,7 +102,7 @@ def jsonl_files() -> st.SearchStrategy[bytes]:
 
 
 def json_fragments() -> st.SearchStrategy[bytes]:
-    """Pieces of JSON lines, whole and broken: what stands in strings, around them, and where it must not stand."""
+    """Parts of JSON lines, whole and broken: what stands in strings, around them, and where it must not stand."""
     numbers = (b"0", b"-0", b"-7.25e+3", b"1E5", b"01", b"1.", b".5", b"-", b"1e", b"NaN", b"-Infinity", b"nan")
     escapes = (b"\\n", b'\\"', b"\\\\", b"\\/", b"\\u00e9", b"\\uD83D\\ude00", b"\\ud83d", b"\\udc00", b"\\u12", b"\\x", b"\\")
     values = (b"true", b"false", b"null", b"tru", b'""', b'"a"', b"[]", b"{}", b"[1, [2, {}]]", b'{"text": {"id": [1]}}', b"[1,]")
@@ -198,6 +198,25 @@ def form_texts(*, max_fragments: int = 30) -> st.SearchStrategy[str]:
     runs = st.tuples(st.sampled_from("\u0301\u0327\u0323\u05b0"), st.integers(1, 60)).map(lambda one: one[0] * one[1])
     characters = st.characters(exclude_categories=("Cs",))
     parts = st.one_of(*[st.sampled_from(FORM_FRAGMENTS)] * 3, st.sampled_from(NASTY_FRAGMENTS), characters, runs)
+    return st.lists(parts, max_size=max_fragments).map("".join)
+
+
+#: Marks of many classes. Of the first line none is Mn, so that an order is left when accents are stripped.
+MARKS = (
+    *("\u302e", "\u302f", "\u1b44", "\U0001d165", "\U0001d16d", "\U00016ff0", "\U0001d15e"),
+    *("\u094d", "\u093c", "\u0e48", "\u0345", "\u0301", "\u0323", "\u0327", "\u0651", "\u064e", "\u05b0", "\u0308"),
+    *("\u0f71", "\u0f72", "\u0f73", "\u0344"),
+)
+#: What stands between marks: what goes, what has class 0 (U+034F, U+0903), what ends with marks, what becomes long.
+MARK_FRAGMENTS = (
+    *("\u034f", "\u0903", "\ufe0f", "\u200d", "\x00", "\ufffd", " ", "\n", "e", "ế", "ḍ\u0307", "İ", "가", "각", "\ufdfa"),
+    *("😀", "क", "\ue000", "words of ASCII, for which whole blocks are taken at once, from here to HERE at least."),
+)
+
+
+def mark_texts(*, max_fragments: int = 25) -> st.SearchStrategy[str]:
+    """Texts full of marks, in order or not."""
+    parts = st.one_of(*map(st.sampled_from, (MARKS, MARKS, MARK_FRAGMENTS, FORM_FRAGMENTS)))
     return st.lists(parts, max_size=max_fragments).map("".join)
 
 

@@ -178,8 +178,8 @@ def test_decoding_gives_their_text() -> None:
     for make in (of_bytes, functools.partial(of_bytes, "composed")):
         text = "hello <think> it's </think>Éa  x"
         assert make().decode(make().encode(text)) == text == make().decode(make().encode(text), skip_special_tokens=True)
-    pieces = of_wordpieces()
-    assert pieces.decode(pieces.process("the Éa").ids, skip_special_tokens=True) == "the Éa"
+    bert = of_wordpieces()
+    assert bert.decode(bert.process("the Éa").ids, skip_special_tokens=True) == "the Éa"
 
 
 def test_bytes_that_are_no_text() -> None:

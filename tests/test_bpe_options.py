@@ -21,12 +21,12 @@ from tests.training import CountedWords, counts_table, few_cases, train
 from tokenmill import reference, reference_marks
 from tokenmill.errors import TokenizerFileError, UnknownCharacterError, UsageError, VocabularySizeError
 from tokenmill.formats import native
+from tokenmill.names import TIES
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions
 
 LOW = [("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)]
-TIES = ("smallest", "first-seen")
 #: Marks that the words of a few letters often look like, and one that they never do.
 MARKS = ("</w>", "ab", "aab", "aa", "bab")
 
@@ -256,7 +256,7 @@ def test_long_words_with_marks() -> None:
         ({"end_of_word_suffix": "", }, "the end-of-word suffix is empty; leave it out, or give one such as '</w>' or '##'"),
         ({"end_of_word_suffix": "x", "continuation_prefix": "y"},
          "an end-of-word suffix and a continuation prefix do not go together; give one of them"),
-        ({"end_of_word_suffix": "\ud800"}, "end-of-word suffix '\\ud800' is not Unicode text"),
+        ({"end_of_word_suffix": "\ud800"}, "end-of-word suffix '\\ud800' is not Unicode text; leave its surrogates out"),
         ({"model": "byte-bpe", "continuation_prefix": "##"},
          "a continuation prefix is for models of characters, not for byte-bpe; leave it out"),
         ({"model": "byte-bpe", "limit_alphabet": 5},

@@ -24,6 +24,7 @@ from tokenmill.explain.encoding import explain_text, place_words
 from tokenmill.explain.symbols import MOST_CHARACTERS
 from tokenmill.explain.training import explain_training
 from tokenmill.models import BpeModel
+from tokenmill.names import TIES
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
@@ -118,7 +119,7 @@ def test_a_byte_model_has_all_bytes() -> None:
     assert explained.vocabulary[256:] == ("Ã©",)
 
 
-@pytest.mark.parametrize("ties", ["smallest", "first-seen"])
+@pytest.mark.parametrize("ties", TIES)
 @few_cases(60, 20)
 @given(words=counted_words(letters="ab ", max_length=8), merges=st.integers(0, 12))
 def test_rules_are_those_of_the_plain_training(ties: str, words: list[tuple[str, int]], merges: int) -> None:
@@ -128,7 +129,7 @@ def test_rules_are_those_of_the_plain_training(ties: str, words: list[tuple[str,
 
 
 @few_cases(30, 6)
-@given(words=counted_words(letters="aé ", max_words=5, max_length=6), ties=st.sampled_from(["smallest", "first-seen"]))
+@given(words=counted_words(letters="aé ", max_words=5, max_length=6), ties=st.sampled_from(TIES))
 def test_vocabulary_is_that_of_the_trainer(words: list[tuple[str, int]], ties: str) -> None:
     table = counts_table([(word.encode(), count) for word, count in words])
     for model in ("char-bpe", "byte-bpe"):
@@ -235,7 +236,7 @@ def test_limits_of_texts() -> None:
         "the text has 2,001 characters; explain takes at most 2,000: give a part of it"
     )
     assert message_of(lambda: explain_text(estimate(), "a\udc80"), InvalidTextError) == (
-        "the text is not UTF-8 at character 1; explain takes Unicode text, so replace it"
+        "the text holds the lone surrogate U+DC80 at character 1, which UTF-8 cannot hold; replace it with U+FFFD"
     )
 
 

@@ -16,6 +16,7 @@ from tokenmill import reference_wordpiece as plain
 from tokenmill.errors import UsageError
 from tokenmill.explain.encoding import explain_text
 from tokenmill.explain.training import explain_training
+from tokenmill.names import TIES
 
 TRAINED = ["##st", "n", "##i", "##s", "wid", "##d", "wi", "##r", "##o", "lo", "w", "##e", "##w", "##t", "l"]
 
@@ -55,7 +56,7 @@ def test_by_frequency() -> None:
 
 
 @few_cases(60, 15)
-@given(counted_words(letters="abc", max_length=8), st.integers(0, 10), st.sampled_from(["smallest", "first-seen"]))
+@given(counted_words(letters="abc", max_length=8), st.integers(0, 10), st.sampled_from(TIES))
 def test_rules_are_those_of_the_plain_training(words: CountedWords, merges: int, ties: str) -> None:
     explained = explain_training(dict(words), model="wordpiece", merges=merges, ties=ties)
     expected = plain.train_wordpiece(split_words(words), merges, ties=ties)

@@ -24,11 +24,11 @@ from tokenmill.alphabets import visible_bytes
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
 from tokenmill.formats import native, recognition
 from tokenmill.formats.building import build_tokenizer
+from tokenmill.names import TIES
 from tokenmill.reference import Pair
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions, train_tokenizer
 
-TIES = ("smallest", "first-seen")
 LOW = [("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)]
 
 

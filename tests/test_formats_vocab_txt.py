@@ -112,11 +112,11 @@ def test_real_texts_are_those_of_hugging_face(bert: Tokenizer, peer: Any, ewt_te
 
 @pytest.mark.jit
 def test_random_texts_are_those_of_hugging_face(bert: Tokenizer, peer: Any) -> None:
-    """Pieces of its tokens, glued anew, with unknown letters and long words among them."""
+    """Texts of its tokens, glued anew, with unknown letters and long words among them."""
     source = random.Random(7)
-    pieces = [token.removeprefix("##") for token in bert.vocab if token not in BERT_SPECIALS]
+    spelled = [token.removeprefix("##") for token in bert.vocab if token not in BERT_SPECIALS]
     texts = [
-        "".join(source.choice(pieces) + source.choice(["", "", " ", "-", "ы", "\u3000"]) for _ in range(source.randint(0, 60)))
+        "".join(source.choice(spelled) + source.choice(["", "", " ", "-", "ы", "\u3000"]) for _ in range(source.randint(0, 60)))
         for _ in range(3000)
     ]
     assert bert.encode_batch(texts).to_pylist() == [encoding.ids for encoding in peer.encode_batch(texts)]

@@ -48,14 +48,14 @@ def seed_files() -> dict[str, bytes]:
         end_of_word_suffix="</w>",
     )
     fallback = train(count_texts(texts, "gpt2"), model="char-bpe", pretokenizer="gpt2", merges=4, byte_fallback=True)
-    pieces = tokenizer_of(["the", "##a", "ab", "##b", "a"], pretokenizer="bert", specials=("[PAD]",))
+    wordpieces = tokenizer_of(["the", "##a", "ab", "##b", "a"], pretokenizer="bert", specials=("[PAD]",))
     plain = make_tokenizer("abeht", [("a", "b")], pretokenizer="wordpunct")
     found = {
         "byte-bpe": bytes_model.to_bytes(),
         "char-bpe": letters.to_bytes(),
         "suffixed": suffixed.to_bytes(),
         "fallback": fallback.to_bytes(),
-        "wordpiece": pieces.to_bytes(),
+        "wordpiece": wordpieces.to_bytes(),
         "two-key": plain.to_format("two-key")["tokenizer.json"],
         "huggingface": bytes_model.to_format("huggingface")["tokenizer.json"],
         "tiktoken": bytes_model.to_format("tiktoken")["ranks.tiktoken"],

@@ -21,7 +21,7 @@ from pipeline import inputs
 from pipeline.inputs import plan_splits, resolve_inputs
 from tests.reading import documents_of, read_all
 from tokenmill.errors import UnreadableFileError, UsageError
-from transforms.journal import escape_glob
+from transforms.files import escape_glob
 from transforms.read import read_split
 from transforms.read_lines import LineCount
 from transforms.splits import Range, ReadOptions, SizedRange, SourceFile

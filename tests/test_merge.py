@@ -16,9 +16,9 @@ from tokenmill import merge_loop, reference
 from tokenmill.errors import DataError
 from tokenmill.kernels import merge_state as layout
 from tokenmill.kernels.merge_state import MergeState
+from tokenmill.names import TIES
 
 CountedRule = tuple[reference.Pair, int]
-TIES = ("smallest", "first-seen")
 NO_LIMIT = 1 << 40
 #: A position that no array has: whoever follows it without JIT raises IndexError.
 POISON = (1 << 31) - 1

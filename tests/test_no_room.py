@@ -17,7 +17,7 @@ from pipeline import lock
 from pipeline.fingerprints import stamp_file
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill import errors
-from transforms.journal import write_file_atomically
+from transforms.files import write_file_atomically
 from transforms.splits import SourceFile
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -20,10 +20,11 @@ from tokenmill.data import NORMALIZATION_FILE, UNICODE_VERSION
 from tokenmill.data.build_normalization_table import build_normalization_table
 from tokenmill.errors import InvalidTextError, UsageError
 from tokenmill.kernels import normalize
+from tokenmill.names import NORMALIZERS
 from tokenmill.normalizers import Normalizer, Replace
 
 FORMS = ["nfc", "nfd", "nfkc", "nfkd"]
-SINGLE = [name for name in normalizers.names() if name != "identity"]
+SINGLE = [name for name in NORMALIZERS if name != "identity"]
 REPLACING = [
     Replace("e", "é"),
     Replace("a\u0301", ""),
@@ -245,7 +246,10 @@ def test_names() -> None:
             {"name": "replace_regex", "pattern": "(", "content": ""},
             "pattern '(': missing ) at character 1; it must be a pattern ",
         ),
-        ({"name": "replace", "pattern": "\ud800", "content": ""}, "replace: '\\ud800' is not Unicode text"),
+        (
+            {"name": "replace", "pattern": "\ud800", "content": ""},
+            "replace: '\\ud800' is not Unicode text; leave its surrogates out",
+        ),
     ],
 )
 def test_what_is_no_normalizer(spec: object, message: str) -> None:
@@ -273,7 +277,7 @@ def test_option_without_content() -> None:
 
 
 def test_lone_surrogate() -> None:
-    with pytest.raises(InvalidTextError, match=r"^the text holds a lone surrogate at character 1; replace it before encoding$"):
+    with pytest.raises(InvalidTextError, match=r"^the text holds the lone surrogate U\+D800 at character 1, which UTF-8 cannot"):
         BERT.normalize("a\ud800")
 
 

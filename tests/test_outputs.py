@@ -16,7 +16,7 @@ from pipeline.planning import Corpus, Execution, Plan, check_unchanged, plan_cor
 from pipeline.progress import reporter
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill import errors
-from transforms.journal import delete_files, delete_tree, list_files
+from transforms.files import delete_files, delete_tree, list_files
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = Execution(reporter(quiet=True), workers=1)

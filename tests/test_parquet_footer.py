@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import random
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,102 +18,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.counts_folder import read_counts, read_pretokenizer
 from pipeline.inputs import plan_splits, resolve_inputs
+from pipeline.texts import read_shard
+from tests.footers import RIGHT, WRONG, in_file
 from tokenmill import reference_thrift
 from tokenmill.errors import UnreadableFileError
 from tokenmill.footer_fields import FIELDS, DamagedFooter, FooterFields, scan_fields
 from tokenmill.kernels import thrift
-from tokenmill.parquet_footer import ParquetFooter, open_parquet
+from tokenmill.parquet_footer import ParquetFooter, open_parquet, read_table
 from transforms.read import read_split
 from transforms.splits import ReadOptions
-from transforms.thrift import TRUE, Value, array, binary, i8, i32, i64, struct, varint
+from transforms.thrift import TRUE, array, i8, i64, struct, varint
 
 ROOT = Path(__file__).resolve().parents[1]
-_TEXT, _INT64 = 6, 2
-
-
-# --- footers by hand ------------------------------------------------------------------------------------------------------------
-
-
-def column(name: bytes, kind: int = _TEXT, *, repetition: int = 1) -> Value:
-    return struct({1: i32(kind), 3: i32(repetition), 4: binary(name)})
-
-
-def group(name: bytes, children: int, *, repetition: int = 1) -> Value:
-    return struct({3: i32(repetition), 4: binary(name), 5: i32(children)})
-
-
-def levels(repetitions: int, definitions: int, *, text_bytes: int | None = None) -> Value:
-    """Size statistics: histograms of so many levels."""
-    fields = {} if text_bytes is None else {1: i64(text_bytes)}
-    counts = {2: repetitions, 3: definitions}
-    return struct({**fields, **{field: array([i64(0)] * count) for field, count in counts.items() if count}})
-
-
-def chunk(kind: int = _TEXT, **fields: Value) -> Value:
-    """A chunk of a column, with the fields `f4`, `f16` and so on instead of those it would have, or beside them."""
-    about = {1: i32(kind), 2: array([i32(0)]), 3: array([binary(b"text")]), 4: i32(0), 5: i64(1), 6: i64(9), 7: i64(9), 9: i64(4)}
-    given = {int(name[1:]): value for name, value in fields.items()}
-    return struct({2: i64(0), 3: struct(dict(sorted({**about, **given}.items())))})
-
-
-def rows_of(chunks: Sequence[Value], rows: int = 1) -> Value:
-    return struct({1: array(chunks), 2: i64(9), 3: i64(rows)})
-
-
-def footer(schema: Sequence[Value], groups: Sequence[Value], rows: int = 1) -> bytes:
-    return struct({1: i32(2), 2: array(schema), 3: i64(rows), 4: array(groups)})[1]
-
-
-def in_file(content: bytes) -> bytes:
-    return b"PAR1" + b"\0" * 100 + content + len(content).to_bytes(4, "little") + b"PAR1"
-
-
-TEXT = [group(b"schema", 1), column(b"text")]
-RIGHT = footer(TEXT, [rows_of([chunk(f16=levels(0, 2, text_bytes=5))])])
-#: What is wrong, and what is said of it.
-WRONG = {
-    "more counts of definition levels": (footer(TEXT, [rows_of([chunk(f16=levels(0, 3))])]), "counts of definition levels"),
-    "fewer counts of definition levels": (footer(TEXT, [rows_of([chunk(f16=levels(0, 1))])]), "counts of definition levels"),
-    "counts of repetition levels": (footer(TEXT, [rows_of([chunk(f16=levels(2, 2))])]), "counts of repetition levels"),
-    "bytes of text of numbers": (
-        footer([group(b"schema", 1), column(b"text", _INT64)], [rows_of([chunk(_INT64, f16=levels(0, 2, text_bytes=5))])]),
-        "column 'text': bytes of text, of which it has none",
-    ),
-    "another type": (footer(TEXT, [rows_of([chunk(_INT64)])]), "its type is not that of the schema"),
-    "a negative size": (footer(TEXT, [rows_of([chunk(f6=i64(-1))])]), "raw_size is missing or negative"),
-    "more chunks than columns": (footer(TEXT, [rows_of([chunk()] * 3000)]), "not one chunk for each column"),
-    "fewer chunks than columns": (footer([group(b"schema", 2), *TEXT[1:] * 2], [rows_of([chunk()])]), "not one chunk for each"),
-    "other rows": (footer(TEXT, [rows_of([chunk()], 3)], 5), "row groups and file do not have the same rows"),
-    "negative rows": (footer(TEXT, [rows_of([chunk()], -5)], -5), "row groups and file do not have the same rows"),
-    "a schema without end": (footer([group(b"g", 1)] * 200_000 + TEXT[1:], [rows_of([chunk()])]), "columns 101 deep"),
-    "a schema cut off": (footer([group(b"schema", 1 << 30), *TEXT[1:]], [rows_of([chunk()])]), "fewer columns than it says"),
-    "a schema with a stranger": (footer([*TEXT, *TEXT[1:]], [rows_of([chunk()])]), "more columns than it says"),
-    "no schema": (struct({1: i32(2), 3: i64(0)})[1], "no columns"),
-    "a name that is none": (footer([group(b"schema", 1), column(b"\xff")], [rows_of([chunk()])]), "is not UTF-8"),
-    "names without end": (
-        footer([group(b"schema", 1), group(b"n" * 60_000, 300), *[column(b"text")] * 300], [rows_of([chunk()])]),
-        "names of columns without end",
-    ),
-    "structs without end": (b"\x1c" * 100_000, "too many values within each other"),
-    "lists without end": (b"\x19" * 100_000, "too many values within each other"),
-    "a list longer than the file": (b"\x15\x04\x19\xfc\xff\xff\xff\xff\x07", "it ends too early"),
-    "a map longer than the file": (b"\x1b\xff\xff\xff\xff\x07\x55", "it ends too early"),
-    "a string longer than the file": (b"\x48\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "it ends too early"),
-    "a number without end": (b"\x16" + b"\xff" * 100, "a number too large"),
-    "a number a bit too large": (b"\x16" + b"\xff" * 9 + b"\x02", "a number too large"),
-    "an int16 that is none": (struct({9: (thrift.I16, varint(1 << 17))})[1], "a number too large"),
-    "an int32 that is none": (struct({1: (thrift.I32, varint(1 << 33))})[1], "a number too large"),
-    "counts that are int32": (
-        footer(TEXT, [rows_of([chunk(f16=struct({3: array([i32(0), i32(0)])}))])]),
-        "a field of another type",
-    ),
-    "one struct instead of a list": (struct({2: struct({4: binary(b"schema")})})[1], "a field of another type"),
-    "a type that is none": (b"\x1e\x00", "a type that does not exist"),
-    "a number instead of the schema": (struct({2: i64(1)})[1], "a field of another type"),
-    "cut off": (RIGHT[:-5], "it ends too early"),
-    "nothing": (b"", "it ends too early"),
-}
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -349,6 +267,52 @@ def test_the_kernel_finds_what_the_reference_finds(seed: int, damages: int) -> N
 @given(st.binary(max_size=40))
 def test_noise_is_refused_by_both_or_by_none(content: bytes) -> None:
     check_scan(content)
+
+
+# --- what Arrow reads -----------------------------------------------------------------------------------------------------------
+
+
+def lose_values(content: bytes) -> bytes:
+    """The same file, the first chunk of which has no values by its footer."""
+    size = int.from_bytes(content[-8:-4], "little")
+    right = ParquetFooter(content[-8 - size : -8])
+    for place in range(len(content) - 8 - size, len(content) - 8):
+        changed = content[:place] + b"\0" + content[place + 1 :]
+        with contextlib.suppress(DamagedFooter):
+            wrong = ParquetFooter(changed[-8 - size : -8])
+            if wrong.values[0, 0] == 0 and wrong.raw_sizes.tolist() == right.raw_sizes.tolist():
+                return changed
+    raise AssertionError("no byte holds the number of values")
+
+
+def test_rows_that_arrow_does_not_see_are_missed(tmp_path: Path) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": ["a", "b", "c", "d"]}), sink, row_group_size=2)
+    content = lose_values(sink.getvalue())
+    assert pq.read_table(pa.BufferReader(content)).num_rows == 2, "Arrow says nothing"
+    with pytest.raises(DamagedFooter, match="it says 4 rows, there are 2; get the file anew"):
+        read_table(pa.BufferReader(content))
+    (tmp_path / "a.parquet").write_bytes(content)
+    with pytest.raises(UnreadableFileError, match=r"a\.parquet: cannot be read as parquet: .* 4 rows, there are 2"):
+        read_texts(tmp_path / "a.parquet")
+
+
+def test_ids_of_documents_that_are_no_strings_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"doc_id": [b"\xff"], "input_ids": [[1]]}), tmp_path / "a.parquet")
+    with pytest.raises(pa.ArrowInvalid, match="UTF8"):
+        list(read_shard(str(tmp_path / "a.parquet")))
+
+
+def test_word_counts_that_are_damaged_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    counts = pa.table({"word": [b"a" * 100], "count": [1]}).replace_schema_metadata({"tokenmill.pretokenizer": b"\xff"})
+    pq.write_table(counts, path, compression="gzip", use_dictionary=False)
+    with pytest.raises(UnreadableFileError, match=r"a\.parquet: tokenmill\.pretokenizer in its footer is damaged .* count the"):
+        read_pretokenizer(str(path))
+    assert read_counts(str(path)).num_rows == 1
+    path.write_bytes(path.read_bytes().replace(b"\x1f\x8b", b"\x1f\x8c"))
+    with pytest.raises(UnreadableFileError, match=r"a\.parquet: not a Parquet file \(GZip.*\); make it again"):
+        read_counts(str(path))
 
 
 # --- whole files, in a process of their own -------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import pytest
 from pipeline.runners import run_pipeline
 from tokenmill.errors import TokenmillError
 from transforms.coders import register_coders
-from transforms.journal import Journal, write_file_atomically
+from transforms.files import write_file_atomically
+from transforms.journal import Journal
 from transforms.splits import Range, SourceFile, Split
 
 SPLITS = [Split(index, (Range(SourceFile("a.txt", "a.txt", "text"), 10 * index, 10 * index + 10),)) for index in range(7)]

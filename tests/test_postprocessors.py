@@ -69,10 +69,10 @@ def test_an_empty_text_is_its_special_tokens() -> None:
 
 def test_types_and_tokens_with_colons() -> None:
     template = Template.of("a:b:3 $A:2")
-    assert [(piece.token, piece.type_id) for piece in template.single] == [("a:b", 3), ("$A", 2)]
+    assert [(element.token, element.type_id) for element in template.single] == [("a:b", 3), ("$A", 2)]
     assert Template.of(template.spec) == template
     odd = Template.of({"single": ["x:1:0", "two words", "$A"]})
-    assert [piece.token for piece in odd.single] == ["x:1", "two words", "$A"]
+    assert [element.token for element in odd.single] == ["x:1", "two words", "$A"]
     assert odd.spec == {"single": ["x:1:0", "two words", "$A"]} and Template.of(odd.spec) == odd
 
 

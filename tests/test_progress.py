@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.progress import Reporter, Snapshot, describe, reporter, show_printable
+from pipeline.progress import Reporter, Snapshot, describe, reporter
+from tokenmill.unicode_text import show_printable
 
 
 class Clock:

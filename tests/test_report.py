@@ -73,23 +73,23 @@ def test_characters_and_words_as_the_reference_counts_them(documents: list[str])
 
 
 #: Tokens of all roles in decoding, by id.
-PIECES = [(b"", 0), (b"a", 0), (b"ab", BEGINS), (b"abc", ENDS), (b"a" * 8, 0), (b"a" * 9, BEGINS | ENDS), (b"<s>", LEFT_OUT)]
+TOKENS = [(b"", 0), (b"a", 0), (b"ab", BEGINS), (b"abc", ENDS), (b"a" * 8, 0), (b"a" * 9, BEGINS | ENDS), (b"<s>", LEFT_OUT)]
 
 
 @EXAMPLES
 @given(st.lists(st.tuples(st.lists(st.integers(0, 6), max_size=6), st.integers(0, 4)), max_size=6), st.booleans())
 def test_differences_as_the_reference_finds_them(cases: list[tuple[list[int], int]], spaced: bool) -> None:
     decoded = [
-        reference_report.join_words([(PIECES[number][0], PIECES[number][1]) for number in ids if number != 6], spaced=spaced)
+        reference_report.join_words([(TOKENS[number][0], TOKENS[number][1]) for number in ids if number != 6], spaced=spaced)
         for ids, _ in cases
     ]
     damage = (lambda text: text, lambda text: text[:-1], lambda text: text + b"a", lambda text: text.replace(b"c", b" "))
     texts = [(*damage, lambda text: text.replace(b" ", b""))[kind](text) for text, (_, kind) in zip(decoded, cases, strict=True)]
     ids = np.array([number for numbers, _ in cases for number in numbers], np.int32)
     offsets = np.cumsum([0, *(len(numbers) for numbers, _ in cases)], dtype=np.int64)
-    spelled = np.frombuffer(b"".join(data for data, role in PIECES if role != LEFT_OUT) + bytes(PADDING), np.uint8)
-    spelled_ends = np.cumsum([0, *(len(data) if role != LEFT_OUT else 0 for data, role in PIECES)], dtype=np.int64)
-    roles = np.array([role for _, role in PIECES], np.uint8)
+    spelled = np.frombuffer(b"".join(data for data, role in TOKENS if role != LEFT_OUT) + bytes(PADDING), np.uint8)
+    spelled_ends = np.cumsum([0, *(len(data) if role != LEFT_OUT else 0 for data, role in TOKENS)], dtype=np.int64)
+    roles = np.array([role for _, role in TOKENS], np.uint8)
     differences = np.empty(len(cases), np.int64)
     text, ends = np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(text) for text in texts], dtype=np.int64)
     find_differences(ids, offsets, spelled, spelled_ends, roles, spaced, text, ends, differences)

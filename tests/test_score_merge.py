@@ -15,8 +15,8 @@ from tests.wordpieces import NEWEST, learn_by_score, split_words
 from tokenmill import merge_loop
 from tokenmill import reference_wordpiece as reference
 from tokenmill.kernels import score_merge
+from tokenmill.names import TIES
 
-TIES = ("smallest", "first-seen")
 NO_LIMIT = 1 << 40
 
 

@@ -234,9 +234,9 @@ def test_an_id_outside_the_vocabulary_is_refused(wrong: int, characters: Tokeniz
 
 def test_lone_surrogates_are_refused(characters: Tokenizer) -> None:
     told = message_of(lambda: characters.encode("the\ud83d"), InvalidTextError)
-    assert told == "the text holds a lone surrogate at character 3; replace it before encoding"
+    assert told == "the text holds the lone surrogate U+D83D at character 3, which UTF-8 cannot hold; replace it with U+FFFD"
     told = message_of(lambda: characters.encode_batch(["the", "c\udc00"]), InvalidTextError)
-    assert told == "a text holds a lone surrogate at character 1; replace it before encoding"
+    assert told == "text 1 holds the lone surrogate U+DC00 at character 1, which UTF-8 cannot hold; replace it with U+FFFD"
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,13 @@ from tokenmill import reference_wordpiece as plain
 from tokenmill.errors import NothingToTrainOnError, TokenizerFileError, TokenmillError, UnknownCharacterError, UsageError
 from tokenmill.errors import VocabularySizeError as TooSmall
 from tokenmill.formats import native
+from tokenmill.names import TIES
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import TrainingOptions, train_tokenizer
 from tokenmill.wordpiece import WordPieceModel
 
 GOLDEN = Path(__file__).parent / "golden" / "tokenizers"
-TIES = ("smallest", "first-seen")
 THAI = "\u0e01\u0e33"
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.errors import InvalidTextError, UsageError
+from tokenmill.errors import UsageError
+from tokenmill.unicode_text import SURROGATE, encode_text
 
 
 def large_strings(texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> pa.LargeStringArray:
@@ -32,8 +33,10 @@ def holds_strings(kind: pa.DataType) -> bool:
 def _from_strings(texts: Sequence[str]) -> pa.LargeStringArray:
     try:
         return pa.array(texts, pa.large_string())
-    except UnicodeEncodeError as error:
-        raise InvalidTextError(f"a text holds a lone surrogate at character {error.start}; replace it before encoding") from None
+    except UnicodeEncodeError:
+        place = next(place for place, text in enumerate(texts) if SURROGATE.search(text))
+        encode_text(texts[place], name=f"text {place}")
+        raise
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
         raise UsageError(f"texts must be str: {error}") from None
 

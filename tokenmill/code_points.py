@@ -15,9 +15,7 @@ from tokenmill.alphabets import CODE_POINTS, CharacterAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import base_symbols, bpe
 from tokenmill.models import MAX_ID, BpeModel
-
-#: Half of UTF-16's pairs: code points that no text holds.
-_SURROGATES = range(0xD800, 0xE000)
+from tokenmill.unicode_text import SURROGATES
 
 
 @dataclass(frozen=True)
@@ -32,18 +30,18 @@ class CodePointVocabulary(Mapping[str, int]):
     def __getitem__(self, token: str) -> int:
         if token in self.specials:
             return self.specials[token]
-        if len(token) == 1 and ord(token) not in _SURROGATES:
+        if len(token) == 1 and ord(token) not in SURROGATES:
             return ord(token)
         raise KeyError(token)
 
     def __iter__(self) -> Iterator[str]:
         for code_point in range(CODE_POINTS):
-            if code_point not in _SURROGATES:
+            if code_point not in SURROGATES:
                 yield chr(code_point)
         yield from self.specials
 
     def __len__(self) -> int:
-        return CODE_POINTS - len(_SURROGATES) + len(self.specials)
+        return CODE_POINTS - len(SURROGATES) + len(self.specials)
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class TokensByCodePoint(Mapping[int, str]):
     vocabulary: CodePointVocabulary
 
     def __getitem__(self, token_id: int) -> str:
-        if 0 <= token_id < CODE_POINTS and token_id not in _SURROGATES:
+        if 0 <= token_id < CODE_POINTS and token_id not in SURROGATES:
             return chr(token_id)
         for token, special_id in self.vocabulary.specials.items():
             if special_id == token_id:
@@ -114,7 +112,7 @@ class CodePointModel(BpeModel):
     def tables(self) -> bpe.BpeTables:
         """The model as arrays for the kernels."""
         character_ids = np.arange(CODE_POINTS, dtype=np.int32)
-        character_ids[_SURROGATES.start : _SURROGATES.stop] = base_symbols.UNKNOWN
+        character_ids[SURROGATES.start : SURROGATES.stop] = base_symbols.UNKNOWN
         none = np.empty(0, np.int32)
         return bpe.BpeTables(
             none, character_ids, self._build_rules(), np.empty(0, np.int64), np.int64(base_symbols.UNKNOWN), self._build_forms()

@@ -12,6 +12,7 @@ import numpy as np
 
 from tokenmill.alphabets import BaseSymbols, ByteAlphabet, CharacterAlphabet, visible_bytes
 from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.unicode_text import SURROGATE
 
 PREFIX = "##"
 
@@ -24,7 +25,7 @@ class ContinuationAlphabet:
     prefix: str = PREFIX
 
     def __post_init__(self) -> None:
-        if not self.prefix or any(0xD800 <= ord(character) < 0xE000 for character in self.prefix):
+        if not self.prefix or SURROGATE.search(self.prefix):
             raise UsageError(
                 f"continuation prefix {self.prefix!r} must be Unicode text, one character or more, such as {PREFIX!r}"
             )

@@ -36,6 +36,27 @@ WORDPIECE_UNK = "[UNK]"
 
 #: Options of BPE training that say what symbols and tokens may be, as `TrainingOptions` and configurations call them.
 BPE_OPTION_NAMES = ("max_token_length", "limit_alphabet", "end_of_word_suffix", "continuation_prefix", "byte_fallback")
+
+TieName = Literal["smallest", "first-seen"]
+#: What `--ties` takes.
+TIES: tuple[str, ...] = get_args(TieName)
+
+IdOrderName = Literal["rank", "sorted", "codepoint"]
+#: What `--ids` takes.
+ID_ORDERS: tuple[str, ...] = get_args(IdOrderName)
+
+InputFormatName = Literal["auto", "text", "jsonl", "parquet", "arrow"]
+#: What `--format` takes.
+INPUT_FORMATS: tuple[str, ...] = get_args(InputFormatName)
+
+DocumentName = Literal["line", "file"]
+#: What `--document` takes.
+DOCUMENT_KINDS: tuple[str, ...] = get_args(DocumentName)
+
+TextPolicyName = Literal["error", "replace", "reject"]
+#: What `--invalid-utf8` takes.
+TEXT_POLICIES: tuple[str, ...] = get_args(TextPolicyName)
+
 PackName = Literal["concat", "best-fit", "none"]
 #: What `encode --pack` takes; `packing.py` says what each does.
 PACKS: tuple[str, ...] = get_args(PackName)
@@ -47,6 +68,14 @@ TAILS: tuple[str, ...] = get_args(TailName)
 TruncationName = Literal["longest_first", "only_first", "only_second"]
 #: What `encode --truncate` takes; `postprocessors.py` says what each does.
 TRUNCATIONS: tuple[str, ...] = get_args(TruncationName)
+
+OverflowName = Literal["drop", "rows"]
+#: What `encode --overflow` takes.
+OVERFLOWS: tuple[str, ...] = get_args(OverflowName)
+
+OffsetUnit = Literal["bytes", "characters"]
+#: What `encode --offsets` takes, and `Tokenizer.process` as `unit`.
+OFFSET_UNITS: tuple[str, ...] = get_args(OffsetUnit)
 
 #: The longest block that `encode --block` takes.
 MOST_BLOCK = 1 << 20

@@ -19,6 +19,7 @@ Face has older tables, and differs for characters that they lack.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,20 +27,16 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.errors import InvalidTextError, UsageError
+from tokenmill.errors import UsageError
 from tokenmill.names import NORMALIZERS
 from tokenmill.normalizing import Alignment, ReplaceStage, Stage, build_stages
 from tokenmill.patterns import compile_pattern
+from tokenmill.unicode_text import check_unicode, encode_text
 
 _IDENTITY = "identity"
 _REPLACING = ("replace", "replace_regex")
 #: How many times as long as they were texts may get by replacing: a tokenizer file that somebody sends must not fill the memory.
 MOST_GROWTH = 1000
-
-
-def names() -> list[str]:
-    """The names that stand for a normalizer by themselves: `["identity", "nfc", ...]`."""
-    return list(NORMALIZERS)
 
 
 @dataclass(frozen=True)
@@ -52,8 +49,7 @@ class Replace:
 
     def __post_init__(self) -> None:
         for text in (self.pattern, self.content):
-            if any(0xD800 <= ord(character) < 0xE000 for character in text):
-                raise UsageError(f"replace: {text!r} is not Unicode text")
+            check_unicode(text, name="replace:")
         if not self.pattern:
             raise UsageError("replace: there is nothing to replace; give a text or a pattern")
         if self.is_regex:
@@ -128,7 +124,7 @@ class Normalizer:
 
         `Normalizer.of("strip_accents").normalize("été")` is `ete`.
         """
-        data = np.frombuffer(_encode(text), np.uint8)
+        data = np.frombuffer(encode_text(text), np.uint8)
         normalized, _ = self.runner().normalize(data, np.array([data.size]))
         return normalized.tobytes().decode("utf-8")
 
@@ -137,12 +133,17 @@ class Runner:
     """A normalizer at work. What it gives is valid until it is called again."""
 
     def __init__(self, normalizer: Normalizer) -> None:
-        self._stages: list[Stage] = list(_build(normalizer.steps))
+        self._stages = list(_build(normalizer.steps, fused=True))
+        self._steps = normalizer.steps
+
+    @functools.cached_property
+    def _aligning_stages(self) -> list[Stage]:
+        return list(_build(self._steps, fused=False))
 
     def normalize(self, text: np.ndarray, doc_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Normalized documents, end to end, and where they end, from the documents: uint8[n] and int64[d], uint8[m] and int64[d].
 
-        Where nothing changes, it is the same arrays.
+        Where nothing can have changed, it is the same arrays.
         """
         for stage in self._stages:
             text, doc_ends = stage.run(text, doc_ends)
@@ -151,7 +152,7 @@ class Runner:
     def align(self, text: np.ndarray, doc_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, Alignment]:
         """As `normalize`, with where each byte came from; None stands for: each from the byte at its own place."""
         alignment: Alignment = None
-        for stage in self._stages:
+        for stage in self._aligning_stages:
             text, doc_ends, origins = stage.align(text, doc_ends)
             alignment = origins if alignment is None else _chain(alignment, origins)
         return text, doc_ends, alignment
@@ -164,17 +165,17 @@ def _chain(first: np.ndarray, second: Alignment) -> np.ndarray:
     return np.stack([first[second[:, 0], 0], first[second[:, 1] - 1, 1]], axis=1)
 
 
-def _build(steps: Sequence[Step]) -> Iterator[Stage]:
-    """The stages of the steps; neighbours that look at single characters become one."""
+def _build(steps: Sequence[Step], *, fused: bool) -> Iterator[Stage]:
+    """The stages of the steps, as `build_stages` joins neighbours."""
     names: list[str] = []
     for step in steps:
         if isinstance(step, str):
             names.append(step)
             continue
-        yield from build_stages(tuple(names))
+        yield from build_stages(tuple(names), fused=fused)
         names = []
         yield ReplaceStage(step.pattern, step.content, is_regex=step.is_regex)
-    yield from build_stages(tuple(names))
+    yield from build_stages(tuple(names), fused=fused)
 
 
 def _read_step(part: Any) -> list[Step]:
@@ -201,12 +202,3 @@ def parse_option(text: str) -> Any:
     if not arrow:
         raise UsageError(f"--normalizer {text!r}: what is put in its place is missing; write {name}:OLD=>NEW")
     return {"name": name, "pattern": pattern, "content": content}
-
-
-def _encode(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidTextError(
-            f"the text holds a lone surrogate at character {error.start}; replace it before encoding"
-        ) from None

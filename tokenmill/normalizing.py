@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
 import pyarrow.compute as pc
 
 from tokenmill.arrow import read_only, text_buffers, wrap_binary
-from tokenmill.data import load_class_table, load_normalization_table
-from tokenmill.kernels import compose, normalize
-from tokenmill.kernels.scan_classes import CODE_POINTS, MARK, WHITESPACE
+from tokenmill.character_maps import DECOMPOSING, MAPS, Changes, build_map, decompose_letters
+from tokenmill.data import load_normalization_table
+from tokenmill.kernels import character_map, compose, normalize
+from tokenmill.kernels.scan_classes import CODE_POINTS
 from tokenmill.patterns import compile_pattern
 
 #: int64[m, 2]: where the source of each byte begins and ends; None: each byte is its own.
 Alignment = np.ndarray | None
 Batch = tuple[np.ndarray, np.ndarray]
-#: Code points that change, and what becomes of each.
-Changes = dict[int, tuple[int, ...]]
 
 _NO_ORIGINS = np.empty((0, 2), np.int64)
 _PIECE = 256
@@ -43,24 +42,36 @@ class Stage(Protocol):
         """As `run`, with the origins of all bytes."""
 
 
-def build_stages(names: tuple[str, ...]) -> Iterator[Stage]:
-    """Stages for names of `NORMALIZERS` in order; maps of single characters that follow each other become one map."""
-    waiting: tuple[str, ...] = ()
+def build_stages(names: tuple[str, ...], *, fused: bool) -> Iterator[Stage]:
+    """Stages for names of `NORMALIZERS` in order. What looks at single characters becomes one stage with what follows it.
+
+    So does, if `fused`, a form that decomposes: such stages are for `run` alone.
+    """
+    for group in _group_names(names, fused=fused):
+        if group[0] in MAPS or (fused and group[0] in DECOMPOSING):
+            yield MapStage(group)
+        else:
+            yield FormStage(build_form(group[0]))
+
+
+def _group_names(names: tuple[str, ...], *, fused: bool) -> Iterator[tuple[str, ...]]:
+    """`nfc`, `lowercase`, `strip_accents` give (nfc), (lowercase, nfd, strip_nonspacing); where not fused, each form is alone."""
+    joined = {*MAPS, *DECOMPOSING} if fused else {*MAPS}
+    group: tuple[str, ...] = ()
+    for name in _split_names(names):
+        twice = name in DECOMPOSING and not {*group}.isdisjoint(DECOMPOSING)
+        if group and (twice or not {*group, name} <= joined):
+            yield group
+            group = ()
+        group += (name,)
+    if group:
+        yield group
+
+
+def _split_names(names: tuple[str, ...]) -> Iterator[str]:
+    """Stripping accents is two steps."""
     for name in names:
-        if name in _MAPS:
-            waiting += (name,)
-            continue
-        yield from _map_stages(waiting)
-        waiting = ()
-        yield FormStage(build_form("nfd" if name == "strip_accents" else name))
-        if name == "strip_accents":
-            waiting = ("strip_nonspacing",)
-    yield from _map_stages(waiting)
-
-
-def _map_stages(names: tuple[str, ...]) -> Iterator[Stage]:
-    if names:
-        yield MapStage(build_map(names))
+        yield from ("nfd", "strip_nonspacing") if name == "strip_accents" else (name,)
 
 
 class _KernelStage:
@@ -83,47 +94,84 @@ class _KernelStage:
     def _call(self, text: np.ndarray, doc_ends: np.ndarray, state: np.ndarray, *target: np.ndarray) -> None:
         raise NotImplementedError
 
-    def _grow_scratch(self, rows: int) -> None:
+    def _go_on(self, text: np.ndarray, doc_ends: np.ndarray, state: np.ndarray, out_ends: np.ndarray) -> None:
+        """Do what a kernel asks for that needs something else than more room for the text."""
         raise NotImplementedError
 
     def _rewrite(self, text: np.ndarray, doc_ends: np.ndarray, origins: Alignment) -> tuple[np.ndarray, np.ndarray, Alignment]:
         text, doc_ends = read_only(text), read_only(np.ascontiguousarray(doc_ends, np.int64))
-        room = text.size + text.size // 8 + normalize.BLOCK
-        if self._out.size < room:
-            self._out = np.empty(room, np.uint8)
-        out_ends, state = np.empty(doc_ends.size, np.int64), np.zeros(4, np.int64)
+        self._make_room(text.size + text.size // 8 + normalize.BLOCK)
+        out_ends, state = np.empty(doc_ends.size, np.int64), _start_at(0, 0, 0)
         while state[normalize.DOCUMENT] < doc_ends.size:
             self._call(text, doc_ends, state, self._out, out_ends, _NO_ORIGINS if origins is None else origins)
             missing = int(state[normalize.MISSING])
             if missing < 0:
-                self._grow_scratch(-missing)
+                self._go_on(text, doc_ends, state, out_ends)
             elif missing:
-                self._out = _grow(self._out, missing)
+                self._make_room(self._out.size + missing)
             if origins is not None and origins.shape[0] < self._out.size:
-                origins = _grow(origins, self._out.size - origins.shape[0])
+                origins = _grow(origins, self._out.size)
         written = int(state[normalize.WRITTEN])
         return read_only(self._out[:written]), read_only(out_ends), None if origins is None else origins[:written]
 
+    def _make_room(self, size: int) -> None:
+        if self._out.size < size:
+            self._out = _grow(self._out, size)
 
-def _grow(array: np.ndarray, missing: int) -> np.ndarray:
+
+def _start_at(document: int, position: int, written: int) -> np.ndarray:
+    """A kernel's `state`."""
+    state = np.zeros(normalize.STATE_SIZE, np.int64)
+    state[normalize.DOCUMENT], state[normalize.POSITION], state[normalize.WRITTEN] = document, position, written
+    state[character_map.MARKS_END] = -1
+    return state
+
+
+def _grow(array: np.ndarray, size: int) -> np.ndarray:
     """A larger array with the same beginning."""
-    larger = np.empty((len(array) + len(array) // 2 + missing, *array.shape[1:]), array.dtype)
+    larger = np.empty((max(size, len(array) + len(array) // 2), *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     return larger
 
 
 class MapStage(_KernelStage):
-    """What becomes of each character by itself."""
+    """What becomes of each character by itself, by `names` as `build_map` takes them.
 
-    def __init__(self, table: normalize.CharacterMap) -> None:
+    Where marks are not in order, the stages of each name do from there on what the table cannot: one document the first time,
+    then two, four, eight. So disorder that is rare costs next to nothing, and a corpus full of it no more than those stages.
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__()
-        self._table = table
+        self._names, self._table = names, build_map(names)
+
+    @functools.cached_property
+    def _unfused(self) -> list[Stage]:
+        return list(build_stages(self._names, fused=False))
 
     def _leaves(self, text: np.ndarray, doc_ends: np.ndarray) -> bool:
-        return bool(self._table.keeps_ascii) and not normalize.changes_any(self._table.entries, read_only(text))
+        keeps_ascii = not self._table.shift and not self._table.cleans
+        return keeps_ascii and not character_map.changes_any(self._table, read_only(text))
+
+    def _rewrite(self, text: np.ndarray, doc_ends: np.ndarray, origins: Alignment) -> tuple[np.ndarray, np.ndarray, Alignment]:
+        self._documents = 1
+        return super()._rewrite(text, doc_ends, origins)
 
     def _call(self, text: np.ndarray, doc_ends: np.ndarray, state: np.ndarray, *target: np.ndarray) -> None:
-        normalize.map_characters(self._table, text, doc_ends, state, *target)
+        character_map.map_characters(self._table, text, doc_ends, state, *target)
+
+    def _go_on(self, text: np.ndarray, doc_ends: np.ndarray, state: np.ndarray, out_ends: np.ndarray) -> None:
+        first, written = (int(state[place]) for place in (character_map.RUN_POSITION, character_map.RUN_WRITTEN))
+        document = int(state[normalize.DOCUMENT])
+        ends = doc_ends[document : document + self._documents]
+        part, part_ends = text[first : ends[-1]], ends - first
+        for stage in self._unfused:
+            part, part_ends = stage.run(part, part_ends)
+        self._make_room(written + part.size)
+        self._out[written : written + part.size] = part
+        out_ends[document : document + ends.size] = written + part_ends
+        state[:] = _start_at(document + ends.size, int(ends[-1]), written + part.size)
+        self._documents *= 2
 
 
 class FormStage(_KernelStage):
@@ -132,7 +180,7 @@ class FormStage(_KernelStage):
     def __init__(self, tables: compose.FormTables) -> None:
         super().__init__()
         self._tables = tables
-        self._grow_scratch(_PIECE)
+        self._piece, self._spare = np.empty((_PIECE, 4), np.int64), np.empty((_PIECE, 4), np.int64)
 
     def _leaves(self, text: np.ndarray, doc_ends: np.ndarray) -> bool:
         ends = read_only(np.ascontiguousarray(doc_ends, np.int64))
@@ -141,7 +189,8 @@ class FormStage(_KernelStage):
     def _call(self, text: np.ndarray, doc_ends: np.ndarray, state: np.ndarray, *target: np.ndarray) -> None:
         compose.apply_form(self._tables, text, doc_ends, state, self._piece, self._spare, *target)
 
-    def _grow_scratch(self, rows: int) -> None:
+    def _go_on(self, text: np.ndarray, doc_ends: np.ndarray, state: np.ndarray, out_ends: np.ndarray) -> None:
+        rows = -int(state[normalize.MISSING])
         self._piece, self._spare = np.empty((rows, 4), np.int64), np.empty((rows, 4), np.int64)
 
 
@@ -207,82 +256,20 @@ def _place_characters(text: np.ndarray) -> np.ndarray:
 # --- tables -----------------------------------------------------------------------------------------------------------------
 
 
-def _lowercase() -> Changes:
-    return load_normalization_table().lower
-
-
-def _strip_nonspacing() -> Changes:
-    return dict.fromkeys(np.flatnonzero(load_normalization_table().kinds & normalize.NONSPACING).tolist(), ())
-
-
-def _strip_marks() -> Changes:
-    return dict.fromkeys(np.flatnonzero(load_class_table() & MARK).tolist(), ())
-
-
-def _bert_clean() -> Changes:
-    """Tab, line feed and carriage return are no controls to BERT, but whitespace."""
-    space = (ord(" "),)
-    changes: Changes = dict.fromkeys(np.flatnonzero(load_class_table() & WHITESPACE).tolist(), space)
-    changes |= dict.fromkeys(np.flatnonzero(load_normalization_table().kinds & normalize.CONTROL).tolist(), ())
-    changes |= {0xFFFD: (), **dict.fromkeys(b"\t\n\r", space)}
-    del changes[ord(" ")]
-    return changes
-
-
-_MAPS: dict[str, Callable[[], Changes]] = {
-    "lowercase": _lowercase,
-    "strip_nonspacing": _strip_nonspacing,
-    "strip_marks": _strip_marks,
-    "bert_clean": _bert_clean,
-}
-
-
-@functools.lru_cache(maxsize=8)
-def build_map(names: tuple[str, ...]) -> normalize.CharacterMap:
-    """The table of several maps, applied one after the other."""
-    changes = _MAPS[names[0]]()
-    for name in names[1:]:
-        changes = _follow(changes, _MAPS[name]())
-    entries = {entry: number for number, entry in enumerate(dict.fromkeys(changes.values()))}
-    texts = ["".join(map(chr, entry)).encode() for entry in entries]
-    ascii_map = np.full(256, normalize.LOOK, np.uint8)
-    for point in range(0x80):
-        target = changes.get(point, (point,))
-        ascii_map[point] = target[0] if len(target) == 1 and target[0] < 0x80 else normalize.LOOK
-    return normalize.CharacterMap(
-        ascii=ascii_map,
-        entries=_index_of(changes, entries),
-        data=np.frombuffer(b"".join(texts), np.uint8),
-        starts=np.cumsum([0, *map(len, texts)], dtype=np.int64),
-        keeps_ascii=np.bool_(min(changes, default=0x80) >= 0x80),
-        longest=np.int64(max(4, *map(len, texts))),
-    )
-
-
-def _follow(first: Changes, second: Changes) -> Changes:
-    """What two maps make of a character, one after the other."""
-    both = {point: tuple(new for old in entry for new in second.get(old, (old,))) for point, entry in first.items()}
-    return {**second, **both}
-
-
-def _index_of(changes: Changes, entries: dict[tuple[int, ...], int]) -> np.ndarray:
-    index = np.full(CODE_POINTS, -1, np.int32)
-    index[list(changes)] = [entries[entry] for entry in changes.values()]
-    return index
-
-
 @functools.lru_cache(maxsize=4)
 def build_form(name: str) -> compose.FormTables:
     """The tables of `nfc`, `nfd`, `nfkc` or `nfkd`."""
     table = load_normalization_table()
-    decompositions = {**table.canonical, **(table.compatible if "k" in name else {})}
+    decompositions = decompose_letters(name)
     pairs = table.pairs[np.lexsort((table.pairs[:, 1], table.pairs[:, 0]))].astype(np.int64)
     entries = {entry: number for number, entry in enumerate(dict.fromkeys(decompositions.values()))}
     lengths = [len(entry) for entry in entries]
+    index = np.full(CODE_POINTS, -1, np.int32)
+    index[list(decompositions)] = [entries[entry] for entry in decompositions.values()]
     return compose.FormTables(
         flags=_flag_characters(decompositions, composes=name.endswith("c")),
         combining=table.combining,
-        decompositions=_index_of(decompositions, entries),
+        decompositions=index,
         data=np.array([point for entry in entries for point in entry], np.int32),
         starts=np.cumsum([0, *lengths], dtype=np.int64),
         pairs=np.stack([pairs[:, 0] << 32 | pairs[:, 1], pairs[:, 2]], axis=1)[: len(pairs) if name.endswith("c") else 0],

@@ -11,9 +11,8 @@ import numpy as np
 from tokenmill.errors import UsageError
 from tokenmill.kernels import rows as kernel
 from tokenmill.names import TRUNCATIONS
-from tokenmill.templates import TOKEN, Pieces
+from tokenmill.templates import TOKEN, Elements
 
-STRATEGIES = TRUNCATIONS
 SIDES = ("right", "left")
 _EMPTY = np.zeros(1, np.int64)
 
@@ -32,7 +31,7 @@ class Truncation:
     side: str = "right"
 
     def __post_init__(self) -> None:
-        _check_choice("truncation strategy", self.strategy, STRATEGIES)
+        _check_choice("truncation strategy", self.strategy, TRUNCATIONS)
         _check_choice("truncation side", self.side, SIDES)
         if self.max_length < 1 or self.stride < 0:
             raise UsageError(f"a row has 1 token at least and a stride of 0, not {self.max_length} and {self.stride}")
@@ -78,18 +77,18 @@ class Rows(NamedTuple):
 def build_rows(
     first: Tokens,
     second: Tokens | None,
-    pieces: Pieces,
+    elements: Elements,
     ids: Mapping[str, int],
     *,
     truncation: Truncation | None = None,
     overflow: bool = False,
     padding: Padding | None = None,
 ) -> Rows:
-    """The rows of a batch; `pieces` are those of a template, `ids` says what their tokens are.
+    """The rows of a batch; `elements` are those of a template, `ids` says what their tokens are.
 
     Raises UsageError where a row has no room for a token of a text that is to be cut.
     """
-    added = sum(piece.sequence == TOKEN for piece in pieces)
+    added = sum(element.sequence == TOKEN for element in elements)
     texts, windows = _cut_texts(first, second, truncation, added, overflow=overflow)
     lengths = windows[:, 1] - windows[:, 0] + windows[:, 3] - windows[:, 2] + added
     ends = np.cumsum(_pad_lengths(lengths, padding), dtype=np.int64)
@@ -97,7 +96,7 @@ def build_rows(
     masks = [np.empty(size, np.int8) for _ in range(3)]
     arrays = kernel.RowArrays(np.empty(size, np.int32), masks[0], masks[1], masks[2], np.empty(size, np.int64))
     tokens = first.ids if second is None else np.concatenate([first.ids, second.ids])
-    numbers = np.array([[one.sequence, ids.get(one.token, 0), one.type_id] for one in pieces], np.int64).reshape(-1, 3)
+    numbers = np.array([[one.sequence, ids.get(one.token, 0), one.type_id] for one in elements], np.int64).reshape(-1, 3)
     pad = np.array([0, 0] if padding is None else [ids[padding.token], padding.type_id], np.int64)
     pads_left = padding is not None and padding.side == "left"
     kernel.write_rows(tokens.astype(np.int32, copy=False), windows, numbers, pad, pads_left, ends, arrays)

@@ -37,10 +37,11 @@ import numpy as np
 
 from tokenmill.alphabets import MARKER
 from tokenmill.data import UNICODE_VERSION
-from tokenmill.errors import InvalidTextError, UsageError
+from tokenmill.errors import UsageError
 from tokenmill.names import DIGIT_GROUPS, PRETOKENIZERS
 from tokenmill.patterns import PatternScanner, compile_pattern, regex_unicode_version
 from tokenmill.scanners import BLOCK_WORDS, Block, DigitScanner, Scanner, WordScanner
+from tokenmill.unicode_text import encode_text
 
 
 class _Rule(NamedTuple):
@@ -64,11 +65,6 @@ _RULES = {
     "none": _Rule("scan", "scan_none", "kept"),
     "regex": _Rule("", "", "kept"),
 }
-
-
-def names() -> list[str]:
-    """The names that `PreTokenizer` takes: `["gpt2", "cl100k", ...]`."""
-    return list(PRETOKENIZERS)
 
 
 @dataclass(frozen=True)
@@ -170,7 +166,7 @@ class PreTokenizer:
 
         Raises InvalidTextError for a lone surrogate, which UTF-8 cannot hold.
         """
-        encoded = np.frombuffer(_encode(text), dtype=np.uint8)
+        encoded = np.frombuffer(encode_text(text), dtype=np.uint8)
         words = []
         for block in self.blocks(encoded, np.array([encoded.size])):
             start = block.first
@@ -188,13 +184,3 @@ class PreTokenizer:
         rule = _RULES[self.name]
         kernel: Callable[..., tuple[int, int]] = getattr(import_module(f"tokenmill.kernels.{rule.module}"), rule.function)
         return kernel
-
-
-def _encode(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidTextError(
-            f"the text holds the lone surrogate U+{ord(text[error.start]):04X} at character {error.start}, "
-            "which UTF-8 cannot hold; replace it with U+FFFD"
-        ) from None

@@ -13,9 +13,10 @@ import pyarrow as pa
 from tokenmill.arrow import large_strings, wrap_lists
 from tokenmill.encoder import Encoded
 from tokenmill.errors import UnknownCharacterError, UsageError
+from tokenmill.names import OFFSET_UNITS
 from tokenmill.postprocessors import Padding, Rows, Tokens, Truncation, build_rows
 from tokenmill.special_text import Allowed
-from tokenmill.tracing import UNITS, Trace
+from tokenmill.tracing import Trace
 
 if TYPE_CHECKING:
     from tokenmill.tokenizer import Tokenizer
@@ -105,8 +106,8 @@ def process_texts(
     allow_special: Allowed = False,
 ) -> Processed:
     """`Tokenizer.process_batch`."""
-    if unit is not None and unit not in UNITS:
-        raise UsageError(f"offsets are in {' or '.join(UNITS)}, not in {unit!r}")
+    if unit is not None and unit not in OFFSET_UNITS:
+        raise UsageError(f"offsets are in {' or '.join(OFFSET_UNITS)}, not in {unit!r}")
     arrays = [large_strings(one) for one in (texts, pairs) if one is not None]
     if len(arrays) == 2 and len(arrays[0]) != len(arrays[1]):
         raise UsageError(f"{len(arrays[0])} texts and {len(arrays[1])} second texts are no pairs")
@@ -114,11 +115,11 @@ def process_texts(
         raise UsageError(f"the padding token {padding.token!r} is not in the vocabulary; {name_specials(tokenizer)}")
     encoded, traces = zip(*(_encode_known(tokenizer, array, unit, allow_special) for array in arrays), strict=True)
     tokens = [Tokens(one.ids.values.to_numpy(), one.ids.offsets.to_numpy()) for one in encoded]
-    pieces = tokenizer.template.pieces(pair=pairs is not None, add_special_tokens=add_special_tokens)
+    elements = tokenizer.template.elements(pair=pairs is not None, add_special_tokens=add_special_tokens)
     rows = build_rows(
         tokens[0],
         tokens[1] if len(tokens) == 2 else None,
-        pieces,
+        elements,
         tokenizer.model.vocab,
         truncation=truncation,
         overflow=overflow,

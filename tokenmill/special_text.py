@@ -85,23 +85,23 @@ class SpecialFinder:
         part_ends: list[int] = []
         starts: list[int] = []
         sizes: list[int] = []
-        pieces: list[bytes] = []
+        kept: list[bytes] = []
         hits: list[tuple[int, int]] = []
         start = 0
         for document, end in enumerate(ends.tolist()):
             for first, last in found.get(document, ()):
                 hits.append((len(sizes), self._ids[data[first:last]]))
-                pieces.append(data[start:first])
+                kept.append(data[start:first])
                 starts.append(start)
                 sizes.append(first - start)
                 start = last
-            pieces.append(data[start:end])
+            kept.append(data[start:end])
             starts.append(start)
             sizes.append(end - start)
             part_ends.append(len(sizes))
             start = end
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
-        parts = wrap_binary(np.frombuffer(b"".join(pieces), np.uint8), offsets)
+        parts = wrap_binary(np.frombuffer(b"".join(kept), np.uint8), offsets)
         edges = (np.array(starts, np.int64), np.array(part_ends, np.int64))
         return SplitTexts(parts, *edges, np.array(hits, np.int64).reshape(-1, 2))
 

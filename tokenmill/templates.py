@@ -14,14 +14,14 @@ from typing import Any
 
 from tokenmill.errors import UsageError
 
-#: `Piece.sequence` of a special token, of the first text, of the second.
+#: `Element.sequence` of a special token, of the first text, of the second.
 TOKEN, FIRST, SECOND = 0, 1, 2
 _SEQUENCES = {"$A": FIRST, "$B": SECOND}
 MOST_TYPE = 127
 
 
 @dataclass(frozen=True)
-class Piece:
+class Element:
     """One part of a template: a special token, or the tokens of a text (`sequence`); and the type id of either."""
 
     token: str
@@ -29,7 +29,7 @@ class Piece:
     type_id: int = 0
 
     @classmethod
-    def of(cls, text: str) -> Piece:
+    def of(cls, text: str) -> Element:
         """`$B:1` is the second text with type 1, `[SEP]` a token with type 0."""
         token, colon, number = text.rpartition(":")
         if not (colon and number.isascii() and number.isdigit()) or not token:
@@ -45,27 +45,27 @@ class Piece:
         return f"{self.token}:{self.type_id}" if self.type_id or ambiguous else self.token
 
 
-Pieces = tuple[Piece, ...]
-_PLAIN = (Piece("$A", FIRST),)
-_PLAIN_PAIR = (Piece("$A", FIRST), Piece("$B", SECOND, 1))
+Elements = tuple[Element, ...]
+_PLAIN = (Element("$A", FIRST),)
+_PLAIN_PAIR = (Element("$A", FIRST), Element("$B", SECOND, 1))
 
 
 @dataclass(frozen=True)
 class Template:
     """What is put around a text (`single`) and around two (`pair`). The default adds nothing.
 
-    `Template.of("<s> $A </s>").single` has three pieces; its `pair` is `$A $B:1`, as for every template without one.
+    `Template.of("<s> $A </s>").single` has three elements; its `pair` is `$A $B:1`, as for every template without one.
     Raises UsageError for a template that does not hold each text once.
     """
 
-    single: Pieces = _PLAIN
-    pair: Pieces = _PLAIN_PAIR
+    single: Elements = _PLAIN
+    pair: Elements = _PLAIN_PAIR
 
     def __post_init__(self) -> None:
-        for name, pieces, texts in (("template", self.single, [FIRST]), ("pair template", self.pair, [FIRST, SECOND])):
-            if sorted(piece.sequence for piece in pieces if piece.sequence) != texts:
+        for name, elements, texts in (("template", self.single, [FIRST]), ("pair template", self.pair, [FIRST, SECOND])):
+            if sorted(element.sequence for element in elements if element.sequence) != texts:
                 needs = " and ".join(name for name, sequence in _SEQUENCES.items() if sequence in texts)
-                raise UsageError(f"{name} {' '.join(map(str, pieces))!r} must hold {needs} once, and no other text")
+                raise UsageError(f"{name} {' '.join(map(str, elements))!r} must hold {needs} once, and no other text")
 
     @classmethod
     def of(cls, spec: Template | str | Sequence[str] | Mapping[str, Any] | None) -> Template:
@@ -77,15 +77,15 @@ class Template:
         parts = {"single": spec} if not isinstance(spec, Mapping) else spec
         if unknown := parts.keys() - {"single", "pair"}:
             raise UsageError(f"template: {min(unknown)!r} is not known; there are single and pair")
-        return cls(**{key: _read_pieces(value) for key, value in parts.items() if value is not None})
+        return cls(**{key: _read_elements(value) for key, value in parts.items() if value is not None})
 
     @property
     def spec(self) -> dict[str, Any] | None:
         """What stands in files, as `of` takes it; None for the default."""
         if self.is_empty:
             return None
-        written = {"single": _write_pieces(self.single)}
-        return written | ({} if self.pair == _PLAIN_PAIR else {"pair": _write_pieces(self.pair)})
+        written = {"single": _write_elements(self.single)}
+        return written | ({} if self.pair == _PLAIN_PAIR else {"pair": _write_elements(self.pair)})
 
     @property
     def is_empty(self) -> bool:
@@ -95,12 +95,12 @@ class Template:
     @property
     def tokens(self) -> tuple[str, ...]:
         """The special tokens that it takes, each once."""
-        return tuple(dict.fromkeys(piece.token for piece in (*self.single, *self.pair) if piece.sequence == TOKEN))
+        return tuple(dict.fromkeys(element.token for element in (*self.single, *self.pair) if element.sequence == TOKEN))
 
-    def pieces(self, *, pair: bool, add_special_tokens: bool = True) -> Pieces:
-        """The pieces for a text or for two; without special tokens, the texts alone, with their types."""
-        pieces = self.pair if pair else self.single
-        return pieces if add_special_tokens else tuple(piece for piece in pieces if piece.sequence != TOKEN)
+    def elements(self, *, pair: bool, add_special_tokens: bool = True) -> Elements:
+        """The elements for a text or for two; without special tokens, the texts alone, with their types."""
+        elements = self.pair if pair else self.single
+        return elements if add_special_tokens else tuple(element for element in elements if element.sequence != TOKEN)
 
 
 def check_template(template: Template, special_tokens: Collection[str]) -> None:
@@ -110,14 +110,14 @@ def check_template(template: Template, special_tokens: Collection[str]) -> None:
             raise UsageError(f"template: {token!r} is no special token of this tokenizer; give it one, or take it out")
 
 
-def _read_pieces(value: Any) -> Pieces:
+def _read_elements(value: Any) -> Elements:
     parts = value.split() if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) and part for part in parts):
         raise UsageError(f"template: {str(value)[:80]!r} is no text such as '<s> $A </s>', and no list of its parts")
-    return tuple(map(Piece.of, parts))
+    return tuple(map(Element.of, parts))
 
 
-def _write_pieces(pieces: Pieces) -> str | list[str]:
+def _write_elements(elements: Elements) -> str | list[str]:
     """One text, unless a token holds whitespace."""
-    parts = [str(piece) for piece in pieces]
+    parts = [str(element) for element in elements]
     return " ".join(parts) if all(len(part.split()) == 1 for part in parts) else parts

@@ -32,6 +32,7 @@ from tokenmill.special_text import Allowed, SpecialFinder, SplitTexts, join_part
 from tokenmill.templates import FIRST, SECOND, Template, check_template
 from tokenmill.tokenizer_files import read_file, read_folder
 from tokenmill.tracing import Trace, join_traces
+from tokenmill.unicode_text import encode_text
 from tokenmill.unmatched import PlaceNamer, describe_lost_word
 from tokenmill.wordpiece import WordPieceModel
 
@@ -175,7 +176,7 @@ class Tokenizer:
         tokens are always found. The template's are not added: `process` and `wrap` do that.
         Raises `UnknownCharacterError` where the model has no unk token and lacks a character.
         """
-        data = text if isinstance(text, bytes) else _utf_8_of(text)
+        data = text if isinstance(text, bytes) else encode_text(text)
         array = wrap_binary(np.frombuffer(data, np.uint8), np.array([0, len(data)]))
         if isinstance(text, bytes) and not self.model.takes_any_bytes:
             _check_utf_8(text)
@@ -201,8 +202,8 @@ class Tokenizer:
     def wrap(self, ids: Sequence[int], pair: Sequence[int] | None = None) -> list[int]:
         """Token ids of a text, or of two, with the special tokens of the template: `[1, 7, 2]` under `<s> $A </s>`."""
         parts = {FIRST: list(ids), SECOND: list(pair or ())}
-        pieces = self.template.pieces(pair=pair is not None)
-        return [one for piece in pieces for one in parts.get(piece.sequence, [self.model.vocab.get(piece.token, 0)])]
+        elements = self.template.elements(pair=pair is not None)
+        return [one for element in elements for one in parts.get(element.sequence, [self.model.vocab.get(element.token, 0)])]
 
     def encode_known(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
         """As `encode_batch`, never raising for a character: also gives bool[d], which texts hold one without an id (-1)."""
@@ -334,12 +335,3 @@ def _check_texts(texts: pa.LargeStringArray) -> None:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:
         raise InvalidTextError(f"the texts are not valid: {error}; repair them, or use a byte-bpe model") from None
-
-
-def _utf_8_of(text: str) -> bytes:
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InvalidTextError(
-            f"the text holds a lone surrogate at character {error.start}; replace it before encoding"
-        ) from None

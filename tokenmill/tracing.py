@@ -17,8 +17,6 @@ from tokenmill.scanners import Block
 from tokenmill.special_text import SplitTexts
 from tokenmill.wordpiece import WordPieceModel
 
-UNITS = ("bytes", "characters")
-
 
 class Trace(NamedTuple):
     """Tokens of a batch: `spans` int64[t, 2], where each begins and ends in its text; `words` int64[t], which word it is of."""

@@ -21,21 +21,19 @@ from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeEr
 from tokenmill.extension import check_extended, check_size, extend_model, new_specials, symbols_for_extension
 from tokenmill.merge_loop import MergeRules, OnMerges, learn_merges
 from tokenmill.models import BpeModel, alphabet_of, number_tokens
-from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_MODELS
+from tokenmill.names import BPE_OPTION_NAMES, ID_ORDERS, TIES, WORDPIECE_MODELS
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.templates import Template, check_template
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training_symbols import TrainingSymbols, symbols_for_training
+from tokenmill.unicode_text import check_unicode
 from tokenmill.word_counts import binary_buffers, fingerprint_counts, in_corpus_order
 from tokenmill.word_marks import Alphabet, WordMarks
 from tokenmill.wordpiece import WordPieceModel, check_options, wordpiece_alphabet
 
 #: Called now and then while merging: how many rules are made, and the latest of them as (left, right, count), in visible form.
 OnNamedMerges = Callable[[int, list[tuple[str, str, int]]], None]
-
-TIES = ("smallest", "first-seen")
-IDS = ("rank", "sorted", "codepoint")
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class TrainingOptions:
             raise UsageError("give one of --vocab-size and --merges (vocab_size, merges)")
         if self.model == "char" and self.merges:
             raise UsageError(f"merges {self.merges}: a char model has none; leave it out, or choose char-bpe")
-        for name, value, choices in (("ties", self.ties, TIES), ("ids", self.ids, IDS)):
+        for name, value, choices in (("ties", self.ties, TIES), ("ids", self.ids, ID_ORDERS)):
             if value not in choices:
                 raise UsageError(f"{name} {value!r} is not known; choose one of {', '.join(choices)}")
         for name, number, least in (
@@ -106,8 +104,7 @@ class TrainingOptions:
         if self.extend is None and self.vocab_size is not None and self.vocab_size < least + len(self.specials) and least:
             raise VocabularySizeError(_describe_least(self.vocab_size, least, len(self.specials)))
         for token in self.specials:
-            if any(0xD800 <= ord(character) < 0xE000 for character in token):
-                raise UsageError(f"special token {token!r} is not Unicode text")
+            check_unicode(token, name="special token")
         if "" in self.specials or len(set(self.specials)) != len(self.specials):
             raise UsageError(f"special tokens must differ and not be empty: {', '.join(map(repr, self.specials))}")
         check_template(self.template, (*self.specials, *(() if self.extend is None else self.extend.special_tokens)))

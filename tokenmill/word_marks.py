@@ -17,6 +17,7 @@ import numpy as np
 
 from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet, bytes_of_tokens, visible_bytes
 from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.unicode_text import check_unicode
 
 #: Which symbols of a word have a second form.
 PLAIN, LATER, LAST = "plain", "later", "last"
@@ -37,8 +38,7 @@ class WordMarks:
         if self.suffix and self.prefix:
             raise UsageError("an end-of-word suffix and a continuation prefix do not go together; give one of them")
         for name, mark in (("end-of-word suffix", self.suffix), ("continuation prefix", self.prefix)):
-            if any(0xD800 <= ord(character) < 0xE000 for character in mark):
-                raise UsageError(f"{name} {mark!r} is not Unicode text")
+            check_unicode(mark, name=name)
 
     @property
     def text(self) -> str:

@@ -22,8 +22,9 @@ from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.word_counts import Partition, WordCounter, combine_counts
 from transforms.accounts import SplitAccount
 from transforms.coders import ArrowTableCoder
+from transforms.files import write_file_atomically
 from transforms.groups import GroupWriter, read_group
-from transforms.journal import Journal, write_file_atomically
+from transforms.journal import Journal
 from transforms.memory import keep_freed_memory
 from transforms.read import read_split
 from transforms.rejects import RejectWriter

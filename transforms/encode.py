@@ -20,7 +20,6 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
@@ -29,6 +28,7 @@ from tokenmill.formats import recognition
 from tokenmill.packing import Packing
 from tokenmill.tokenizer import Tokenizer
 from transforms.accounts import SplitAccount
+from transforms.files import read_file
 from transforms.journal import Journal
 from transforms.memory import keep_freed_memory
 from transforms.pack import BlockWriter
@@ -96,8 +96,7 @@ def open_tokenizer(path: str) -> Tokenizer:
     """Load a tokenizer from any Beam file system, or take the one that is kept under this path."""
     if path in _KEPT:
         return _KEPT[path]
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        return recognition.loads(file.read())
+    return recognition.loads(read_file(path))
 
 
 @contextlib.contextmanager

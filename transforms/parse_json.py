@@ -10,9 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from tokenmill.unicode_text import SURROGATE
 from transforms.splits import ReadOptions
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class RejectedLineError(Exception):
@@ -67,11 +66,11 @@ class LineParser:
 
     def _repair(self, text: str, line: bytes, name: str) -> tuple[str, bool]:
         """A text without surrogates, and whether U+FFFD stands in for something now."""
-        if not (found := _SURROGATE.search(text)):
+        if not (found := SURROGATE.search(text)):
             return text, "\ufffd" in text and not _is_utf8(line)
         if self._options.invalid_utf8 != "replace":
             raise DamagedTextError(_describe_damage(found, line, name))
-        return _SURROGATE.sub("\ufffd", text), True
+        return SURROGATE.sub("\ufffd", text), True
 
 
 def _decode(line: bytes, policy: str) -> str:
@@ -146,6 +145,6 @@ def _id_of_value(value: Any) -> str:
         raise RejectedLineError(f"the id is {_describe(value)}")
     if isinstance(value, bool):
         return "true" if value else "false"
-    if _SURROGATE.search(value):
+    if SURROGATE.search(value):
         raise RejectedLineError("the id is not valid Unicode")
     return str(value)

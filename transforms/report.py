@@ -21,7 +21,8 @@ from tokenmill.schemas import REPORT_SUMS
 from transforms.accounts import SplitAccount
 from transforms.coders import ArrowTableCoder
 from transforms.encode import open_tokenizer
-from transforms.journal import Journal, write_file_atomically
+from transforms.files import write_file_atomically
+from transforms.journal import Journal
 from transforms.memory import keep_freed_memory
 from transforms.read import DocumentBatch, read_split
 from transforms.splits import ReadOptions, Split

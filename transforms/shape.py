@@ -86,10 +86,10 @@ class RowShaper:
     """Shapes the documents of one split; `cut_tokens`, `cut_documents` and `special_tokens_found` count what was done to them."""
 
     def __init__(self, tokenizer: Tokenizer, shape: RowShape) -> None:
-        self._pieces = tokenizer.template.pieces(pair=shape.pair, add_special_tokens=shape.add_special_tokens)
-        self._added = len(self._pieces) - (2 if shape.pair else 1)
+        self._elements = tokenizer.template.elements(pair=shape.pair, add_special_tokens=shape.add_special_tokens)
+        self._added = len(self._elements) - (2 if shape.pair else 1)
         self._tokenizer, self._vocab, self._shape = tokenizer, tokenizer.model.vocab, shape
-        self._changes = bool(len(self._pieces) > 1 or shape.truncation or shape.padding or shape.columns or shape.offsets)
+        self._changes = bool(len(self._elements) > 1 or shape.truncation or shape.padding or shape.columns or shape.offsets)
         self._counts = dict.fromkeys(schemas.SHAPED, 0)
 
     @property
@@ -122,7 +122,7 @@ class RowShaper:
             return {"doc_id": ids, "input_ids": texts[0].encoded.ids}
         tokens = [one.tokens for one in texts]
         options = {"truncation": self._shape.truncation, "overflow": self._shape.overflow, "padding": self._shape.padding}
-        rows = build_rows(tokens[0], tokens[1] if len(tokens) > 1 else None, self._pieces, self._vocab, **options)
+        rows = build_rows(tokens[0], tokens[1] if len(tokens) > 1 else None, self._elements, self._vocab, **options)
         self._counts["cut_tokens"] += rows.cut
         self._counts["cut_documents"] += self._count_cut(sum(one.lengths for one in texts))
         columns = row_columns(rows)

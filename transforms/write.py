@@ -20,7 +20,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import DataError, OutputError
-from transforms.journal import delete_files, rename_file
+from transforms.files import delete_files, rename_file
 from transforms.parquet_shard import open_file
 
 ROW_GROUP_TOKENS = 1 << 20

@@ -19,9 +19,9 @@ from tokenmill.data import NORMALIZATION_FILE, UNICODE_VERSION
 from tokenmill.errors import UsageError
 from tokenmill.kernels.normalize import CONTROL, NONSPACING
 from tokenmill.kernels.scan_classes import CODE_POINTS
+from tokenmill.unicode_text import SURROGATES
 
 _HANGUL = range(0xAC00, 0xD7A4)
-_SURROGATES = range(0xD800, 0xE000)
 _KINDS = {"Mn": NONSPACING, "Cc": CONTROL, "Cf": CONTROL, "Co": CONTROL}
 #: Pairs of Unicode 16 that `str.lower` of Pythons before 3.14 lacks: (first, last, first lower case letter).
 _LOWER_SINCE_14 = (
@@ -61,7 +61,7 @@ def build_normalization_table(unicode_data: ModuleType) -> bytes:
 
 def _find_changes(change: Callable[[str], str]) -> dict[int, str]:
     """Code points that `change` makes something else of, syllables of Hangul left out."""
-    points = (point for point in range(CODE_POINTS) if point not in _HANGUL and point not in _SURROGATES)
+    points = (point for point in range(CODE_POINTS) if point not in _HANGUL and point not in SURROGATES)
     return {point: text for point in points if (text := change(chr(point))) != chr(point)}
 
 

@@ -14,11 +14,12 @@ from tokenmill import reference_words
 from tokenmill.data import load_class_table
 from tokenmill.explain.matching import Match, match_symbols, split_symbols
 from tokenmill.explain.merging import AppliedMerge, merge_symbols, spell_unknown, split_into_symbols
-from tokenmill.explain.symbols import check_length, check_text
+from tokenmill.explain.symbols import check_length
 from tokenmill.kernels import scan_classes
 from tokenmill.models import BpeModel
 from tokenmill.patterns import compile_pattern, split_by_pattern
 from tokenmill.reference import Pair
+from tokenmill.unicode_text import encode_text
 from tokenmill.wordpiece import WordPieceModel
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
 
     Raises `UsageError` for a text that is too long, `InvalidTextError` for one that UTF-8 cannot hold.
     """
-    check_text(text)
+    encode_text(text)
     check_length(len(text), "the text has", "give a part of it")
     original, parts = text, [_Part(tokenizer.normalizer.normalize(part), token) for part, token in _cut_added(tokenizer, text)]
     text = "".join(part.text + part.token for part in parts)

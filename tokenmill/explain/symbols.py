@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenmill import reference, reference_wordpiece
-from tokenmill.errors import InvalidTextError, UsageError
+from tokenmill.errors import UsageError
 
 if TYPE_CHECKING:
     from tokenmill.models import Model
@@ -32,10 +32,3 @@ def check_length(characters: int, what: str, way_out: str) -> None:
     """No more characters than one can follow step by step, or UsageError."""
     if characters > MOST_CHARACTERS:
         raise UsageError(f"{what} {characters:,} characters; explain takes at most {MOST_CHARACTERS:,}: {way_out}")
-
-
-def check_text(text: str) -> None:
-    """Unicode text that UTF-8 can hold, or InvalidTextError."""
-    for place, character in enumerate(text):
-        if 0xD800 <= ord(character) < 0xE000:
-            raise InvalidTextError(f"the text is not UTF-8 at character {place}; explain takes Unicode text, so replace it")

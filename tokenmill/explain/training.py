@@ -12,9 +12,10 @@ from itertools import pairwise
 
 from tokenmill import reference, reference_wordpiece
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
-from tokenmill.explain.symbols import check_length, check_text, split_word
-from tokenmill.names import SCORES
+from tokenmill.explain.symbols import check_length, split_word
+from tokenmill.names import SCORES, TIES
 from tokenmill.reference import Pair
+from tokenmill.unicode_text import encode_text
 
 SHOWN_CANDIDATES = 5
 _SHOWN_WORDS = 4
@@ -134,7 +135,7 @@ def choose_scoring(model: str, score: str | None) -> Scoring:
 
 
 def _check_training(words: Mapping[str, int], model: str, ties: str, vocab_size: int | None, merges: int | None) -> None:
-    for name, value, choices in (("model", model, tuple(SCORINGS)), ("ties", ties, ("smallest", "first-seen"))):
+    for name, value, choices in (("model", model, tuple(SCORINGS)), ("ties", ties, TIES)):
         if value not in choices:
             raise UsageError(f"{name} {value!r} is not known; choose one of {', '.join(choices)}")
     if (vocab_size is None) == (merges is None):
@@ -144,7 +145,7 @@ def _check_training(words: Mapping[str, int], model: str, ties: str, vocab_size:
     if not words:
         raise NothingToTrainOnError("nothing to train on: no word is given, and the text holds none; give words such as low:5")
     for word in words:
-        check_text(word)
+        encode_text(word, name=f"the word {word[:40]!r}")
     check_length(sum(map(len, words)), "the words have", "train on fewer of them")
 
 

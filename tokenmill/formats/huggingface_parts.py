@@ -13,7 +13,7 @@ from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields,
 from tokenmill.formats.json_text import excerpt
 from tokenmill.normalizers import Normalizer, Replace, Step
 from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.templates import FIRST, SECOND, TOKEN, Piece, Pieces, Template
+from tokenmill.templates import FIRST, SECOND, TOKEN, Element, Elements, Template
 from tokenmill.tokenizer import Tokenizer
 
 _FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd", "Lowercase": "lowercase", "StripAccents": "strip_marks"}
@@ -139,7 +139,7 @@ def read_template(component: Any, vocab: Mapping[str, int]) -> Template:
             continue
         if not found.is_empty:
             raise TokenizerFileError(f"{place}: {step['type']} adds to what another post-processor added; that is not known here")
-        found = _read_processing(place, step, vocab) if step["type"] in _PAIRS else _read_pieces(place, step, vocab)
+        found = _read_processing(place, step, vocab) if step["type"] in _PAIRS else _read_elements(place, step, vocab)
     return found
 
 
@@ -157,7 +157,7 @@ def _read_processing(place: str, step: dict[str, Any], vocab: Mapping[str, int])
     return Template.of({"single": single, "pair": pair})
 
 
-def _read_pieces(place: str, step: dict[str, Any], vocab: Mapping[str, int]) -> Template:
+def _read_elements(place: str, step: dict[str, Any], vocab: Mapping[str, int]) -> Template:
     check_fields(place, step, _TEMPLATE)
     for name, entry in typed(f"{place}.special_tokens", step.get("special_tokens", {}), dict).items():
         ids = typed(f"{place}.special_tokens", entry, dict).get("ids")
@@ -171,17 +171,21 @@ def _read_pieces(place: str, step: dict[str, Any], vocab: Mapping[str, int]) -> 
         raise TokenizerFileError(f"{place}: {error}") from None
 
 
-def _read_side(place: str, value: Any) -> Pieces:
-    pieces = []
-    for number, piece in enumerate(typed(place, value, list)):
+def _read_side(place: str, value: Any) -> Elements:
+    elements = []
+    for number, element in enumerate(typed(place, value, list)):
         where = f"{place}[{number}]"
-        ((kind, content),) = typed(where, piece, dict).items() if isinstance(piece, dict) and len(piece) == 1 else [("", {})]
+        ((kind, content),) = (
+            typed(where, element, dict).items() if isinstance(element, dict) and len(element) == 1 else [("", {})]
+        )
         name, type_id = (content.get("id"), content.get("type_id")) if isinstance(content, dict) else (None, None)
         known = kind == "SpecialToken" or (kind == "Sequence" and name in _SEQUENCES)
         if not known or not isinstance(name, str) or not isinstance(type_id, int) or not 0 <= type_id <= 127:
-            raise TokenizerFileError(f"{where}: {excerpt(piece)} is neither SpecialToken nor Sequence with id and type_id")
-        pieces.append(Piece(name, TOKEN, type_id) if kind == "SpecialToken" else Piece(f"${name}", _SEQUENCES[name], type_id))
-    return tuple(pieces)
+            raise TokenizerFileError(f"{where}: {excerpt(element)} is neither SpecialToken nor Sequence with id and type_id")
+        elements.append(
+            Element(name, TOKEN, type_id) if kind == "SpecialToken" else Element(f"${name}", _SEQUENCES[name], type_id)
+        )
+    return tuple(elements)
 
 
 def _check_id(place: str, token: str, token_id: Any, vocab: Mapping[str, int]) -> None:
@@ -201,11 +205,11 @@ def write_template(tokenizer: Tokenizer) -> dict[str, Any] | None:
     return {"type": "TemplateProcessing", **sides, "special_tokens": tokens}
 
 
-def _write_side(pieces: Pieces) -> list[dict[str, Any]]:
+def _write_side(elements: Elements) -> list[dict[str, Any]]:
     names = {FIRST: "A", SECOND: "B"}
     return [
-        {"SpecialToken": {"id": piece.token, "type_id": piece.type_id}}
-        if piece.sequence == TOKEN
-        else {"Sequence": {"id": names[piece.sequence], "type_id": piece.type_id}}
-        for piece in pieces
+        {"SpecialToken": {"id": element.token, "type_id": element.type_id}}
+        if element.sequence == TOKEN
+        else {"Sequence": {"id": names[element.sequence], "type_id": element.type_id}}
+        for element in elements
     ]

@@ -28,6 +28,15 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]
         """Eight bytes from `position` on as a little-endian number: the bytes `01 02 00 00 00 00 00 00` give 0x0201."""
         return np.uint64(int.from_bytes(buffer[position : position + 8].tobytes(), "little"))
 
+    def store_u64(buffer: np.ndarray, position: int, value: np.uint64) -> None:
+        """Write a number as eight bytes, the lowest first, from `position` on: 0x0201 writes `01 02 00 00 00 00 00 00`."""
+        buffer[position : position + 8] = np.frombuffer(int(value).to_bytes(8, "little"), np.uint8)
+
+    def shift_64_bytes(source: np.ndarray, start: int, target: np.ndarray, at: int, low: int, high: int, shift: int) -> None:
+        """As `copy_64_bytes`, with `shift` added to each byte from `low` to `high`: `Ab` with 0x41, 0x5A, 0x20 becomes `ab`."""
+        block = source[start : start + 64]
+        target[at : at + 64] = block + np.uint8(shift) * ((block >= low) & (block <= high))
+
     def copy_64_bytes(source: np.ndarray, start: int, target: np.ndarray, at: int) -> None:
         """Copy 64 bytes from source[start] on to target[at] on: 64 bytes, or 16 int32."""
         count = 64 // source.itemsize
@@ -66,6 +75,11 @@ else:
         first = builder.insert_element(cgutils.ir.Constant(_BYTES_64, None), byte, cgutils.int32_t(0))
         zeros = cgutils.ir.Constant(cgutils.ir.VectorType(cgutils.int32_t, 64), None)
         return builder.shuffle_vector(first, cgutils.ir.Constant(_BYTES_64, None), zeros)
+
+    def _compare_bytes(builder: Any, block: Any, low: Any, high: Any) -> Any:
+        """Vector of 64 bits: which bytes of a block are from `low` to `high`."""
+        lowest = _repeat_byte(builder, low)
+        return builder.icmp_unsigned("<=", builder.sub(block, lowest), builder.sub(_repeat_byte(builder, high), lowest))
 
     def _order_bytes(builder: Any, value: Any) -> Any:
         """The number with its bytes in little-endian order, whatever the machine's own order."""
@@ -135,6 +149,36 @@ else:
         return None
 
     @intrinsic
+    def store_u64(typingctx: Any, buffer: Any, position: Any, value: Any) -> Any:
+        """Write a number as eight bytes, the lowest first, from `position` on: 0x0201 writes `01 02 00 00 00 00 00 00`."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _point_at(context, builder, signature.args[0], arguments[:2], _U64)
+            builder.store(_order_bytes(builder, arguments[2]), pointer, align=1)
+            return context.get_dummy_value()
+
+        if _is_byte_array(buffer) and buffer.mutable:
+            return types.void(buffer, types.intp, types.uint64), generate
+        return None
+
+    @intrinsic
+    def shift_64_bytes(typingctx: Any, source: Any, start: Any, target: Any, at: Any, low: Any, high: Any, shift: Any) -> Any:
+        """As `copy_64_bytes`, with `shift` added to each byte from `low` to `high`: `Ab` with 0x41, 0x5A, 0x20 becomes `ab`."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _point_at(context, builder, signature.args[0], arguments[:2], _BYTES_64)
+            target_pointer = _point_at(context, builder, signature.args[2], arguments[2:4], _BYTES_64)
+            block = builder.load(pointer, align=1)
+            inside = _compare_bytes(builder, block, arguments[4], arguments[5])
+            added = builder.and_(builder.sext(inside, _BYTES_64), _repeat_byte(builder, arguments[6]))
+            builder.store(builder.add(block, added), target_pointer, align=1)
+            return context.get_dummy_value()
+
+        if _is_byte_array(source) and _is_byte_array(target) and target.mutable:
+            return types.void(source, types.intp, target, types.intp, types.int64, types.int64, types.int64), generate
+        return None
+
+    @intrinsic
     def copy_64_bytes(typingctx: Any, source: Any, start: Any, target: Any, at: Any) -> Any:
         """Copy 64 bytes from source[start] on to target[at] on: 64 bytes, or 16 int32."""
 
@@ -184,9 +228,7 @@ else:
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = _point_at(context, builder, signature.args[0], arguments, _BYTES_64)
-            lowest = _repeat_byte(builder, arguments[2])
-            distance = builder.sub(builder.load(pointer, align=1), lowest)
-            inside = builder.icmp_unsigned("<=", distance, builder.sub(_repeat_byte(builder, arguments[3]), lowest))
+            inside = _compare_bytes(builder, builder.load(pointer, align=1), arguments[2], arguments[3])
             return builder.bitcast(inside, _U64)
 
         if _is_byte_array(buffer) and isinstance(position, types.Integer):

@@ -38,26 +38,26 @@ def write_padding(rows, at, count, pad):
 
 
 @kernel
-def write_rows(ids, windows, pieces, pad, pads_left, row_ends, rows):
+def write_rows(ids, windows, elements, pad, pads_left, row_ends, rows):
     """Write each row as the template says, filled up to where it ends.
 
     `ids`: int32[t], tokens of all texts; `windows`: int64[r, 4], the tokens of the first and of the second text in each row;
-    `pieces`: int64[p, 3], kind (0 a token, 1 and 2 a text), id and type; `pad`: int64[2], id and type; `row_ends`: int64[r].
+    `elements`: int64[e, 3], kind (0 a token, 1 and 2 a text), id and type; `pad`: int64[2], id and type; `row_ends`: int64[r].
     """
-    ids, windows, pieces = borrow(ids), borrow(windows), borrow(pieces)
+    ids, windows, elements = borrow(ids), borrow(windows), borrow(elements)
     pad, row_ends, rows = borrow(pad), borrow(row_ends), borrow(rows)
     at = np.int64(0)
     for row in range(row_ends.size):
         tokens = windows[row, FIRST_END] - windows[row, FIRST_START] + windows[row, SECOND_END] - windows[row, SECOND_START]
-        for piece in range(pieces.shape[0]):
-            tokens += pieces[piece, KIND] == 0
+        for element in range(elements.shape[0]):
+            tokens += elements[element, KIND] == 0
         padding = row_ends[row] - at - tokens
         if pads_left:
             at = write_padding(rows, at, padding, pad)
-        for piece in range(pieces.shape[0]):
-            kind, type_ = pieces[piece, KIND], pieces[piece, TYPE]
+        for element in range(elements.shape[0]):
+            kind, type_ = elements[element, KIND], elements[element, TYPE]
             if kind == 0:
-                rows.ids[at], rows.types[at], rows.special[at] = pieces[piece, ID], type_, 1
+                rows.ids[at], rows.types[at], rows.special[at] = elements[element, ID], type_, 1
                 rows.attention[at], rows.sources[at] = 1, -1
                 at += 1
                 continue

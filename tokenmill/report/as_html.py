@@ -8,7 +8,8 @@ from html import escape
 from tokenmill.report import svg
 from tokenmill.report.numbers import Report, TokenizerReport
 from tokenmill.report.page import NOTES, STYLE
-from tokenmill.report.wording import count, mark_spaces, percent, ratio, rows_of, show, show_token
+from tokenmill.report.wording import count, mark_spaces, percent, ratio, rows_of, show_token
+from tokenmill.unicode_text import show_printable as show
 
 #: Groups of a plot, and of the table beside it; all of them are in the JSON.
 PLOTTED_GROUPS, SHOWN_GROUPS = 20, 200

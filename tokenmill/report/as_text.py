@@ -6,7 +6,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from tokenmill.report.numbers import Report, TokenizerReport, TokenNumbers
-from tokenmill.report.wording import count, mark_spaces, percent, ratio, rows_of, show, show_token
+from tokenmill.report.wording import count, mark_spaces, percent, ratio, rows_of, show_token
+from tokenmill.unicode_text import show_printable as show
 
 #: Groups and bars beyond these are in the JSON and the HTML.
 SHOWN_GROUPS = 20

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tokenmill.report.numbers import Lengths, Report, TokenCount, TokenizerReport
 from tokenmill.report.vocabulary import Unreachable
+from tokenmill.unicode_text import show_printable as show
 
 NOTHING = "–"
 
@@ -29,11 +30,6 @@ def percent(part: int, whole: int) -> str:
     share = 100 * part / whole
     digits = next((digits for digits in (1, 2, 3, 4) if 0 < round(share, digits) < 100), 6)
     return f"{share:.{digits}f} %"
-
-
-def show(text: str) -> str:
-    """Text in one line: what does not print is escaped."""
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
 def mark_spaces(text: str) -> str:

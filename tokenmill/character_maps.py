@@ -1,0 +1,156 @@
+"""The tables of normalizers that look at single characters: several of them, one after the other, as one map.
+
+A form that decomposes (NFD, NFKD) can stand among them, once: but for the order of marks it looks at single characters too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+
+from tokenmill.data import load_class_table, load_normalization_table
+from tokenmill.kernels import character_map, normalize
+from tokenmill.kernels.scan_classes import CODE_POINTS, MARK, WHITESPACE
+
+#: Code points that change, and what becomes of each.
+Changes = dict[int, tuple[int, ...]]
+#: The bytes of a character, and the combining classes of its first and last code point.
+Entry = tuple[bytes, int, int]
+
+#: Names that `build_map` takes, at most one of the second kind.
+MAPS = ("lowercase", "strip_nonspacing", "strip_marks", "bert_clean")
+DECOMPOSING = ("nfd", "nfkd")
+_FEW_BYTES = 5
+
+
+def _lowercase() -> Changes:
+    return load_normalization_table().lower
+
+
+def _strip_nonspacing() -> Changes:
+    return dict.fromkeys(np.flatnonzero(load_normalization_table().kinds & normalize.NONSPACING).tolist(), ())
+
+
+def _strip_marks() -> Changes:
+    return dict.fromkeys(np.flatnonzero(load_class_table() & MARK).tolist(), ())
+
+
+def _bert_clean() -> Changes:
+    """Tab, line feed and carriage return are no controls to BERT, but whitespace."""
+    space = (ord(" "),)
+    changes: Changes = dict.fromkeys(np.flatnonzero(load_class_table() & WHITESPACE).tolist(), space)
+    changes |= dict.fromkeys(np.flatnonzero(load_normalization_table().kinds & normalize.CONTROL).tolist(), ())
+    changes |= {0xFFFD: (), **dict.fromkeys(b"\t\n\r", space)}
+    del changes[ord(" ")]
+    return changes
+
+
+def decompose_letters(name: str) -> Changes:
+    """What characters but syllables of Hangul become in `nfc` and `nfd`, or in `nfkc` and `nfkd`, before composing."""
+    table = load_normalization_table()
+    return {**table.canonical, **(table.compatible if "k" in name else {})}
+
+
+def _decompose_syllables() -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Hangul by arithmetic: a syllable is a lead, a vowel and, but for each 28th, a tail."""
+    for number in range(19 * 21 * 28):
+        lead, vowel, tail = 0x1100 + number // (21 * 28), 0x1161 + number // 28 % 21, 0x11A7 + number % 28
+        yield 0xAC00 + number, (lead, vowel, tail)[: 2 + (number % 28 > 0)]
+
+
+def _decompose(name: str) -> Changes:
+    return {**decompose_letters(name), **dict(_decompose_syllables())}
+
+
+_CHANGES: dict[str, Callable[[], Changes]] = {
+    "lowercase": _lowercase,
+    "strip_nonspacing": _strip_nonspacing,
+    "strip_marks": _strip_marks,
+    "bert_clean": _bert_clean,
+    "nfd": functools.partial(_decompose, "nfd"),
+    "nfkd": functools.partial(_decompose, "nfkd"),
+}
+
+
+@functools.lru_cache(maxsize=8)
+def build_map(names: tuple[str, ...]) -> character_map.CharacterMap:
+    """The table of `names`, applied one after the other: any of MAPS, and at most one of DECOMPOSING among them."""
+    middle = next((place for place, name in enumerate(names) if name in DECOMPOSING), len(names))
+    changes, after = _chain(names[: middle + 1]), _chain(names[middle + 1 :])
+    classes = _list_classes() if middle < len(names) else {}
+    for point in {*after, *classes} - changes.keys():
+        changes[point] = (point,)
+    entry_of = {points: _enter(points, after, classes) for points in set(changes.values())}
+    return _fill_tables({point: entry_of[points] for point, points in changes.items()})
+
+
+def _list_classes() -> dict[int, int]:
+    """The combining classes of marks."""
+    combining = load_normalization_table().combining
+    points = np.flatnonzero(combining)
+    return dict(zip(points.tolist(), combining[points].tolist(), strict=True))
+
+
+def _chain(names: tuple[str, ...]) -> Changes:
+    """What several maps make of a character, one after the other."""
+    changes: Changes = {}
+    for name in names:
+        second = _CHANGES[name]()
+        become = {points: tuple(new for old in points for new in second.get(old, (old,))) for points in set(changes.values())}
+        changes = {**second, **{point: become[points] for point, points in changes.items()}}
+    return changes
+
+
+def _enter(points: tuple[int, ...], after: Changes, classes: Mapping[int, int]) -> Entry:
+    """What `after` makes of a decomposed character: with strip_nonspacing, `e` and U+0301 give (b"e", 0, 0)."""
+    ordered = list(points)
+    for place, point in enumerate(points):
+        while place > 0 and classes.get(point, 0) and classes.get(ordered[place - 1], 0) > classes[point]:
+            ordered[place - 1 : place + 1] = ordered[place - 1 : place + 1][::-1]
+            place -= 1
+    kept = [point for point in ordered if after.get(point, True)]
+    ends = (classes.get(kept[0], 0), classes.get(kept[-1], 0)) if kept else (0, 0)
+    return (_spell(new for point in kept for new in after.get(point, (point,))), *ends)
+
+
+def _spell(points: Iterable[int]) -> bytes:
+    return "".join(map(chr, points)).encode("utf-8", "surrogatepass")
+
+
+def _fill_tables(entry_of: dict[int, Entry]) -> character_map.CharacterMap:
+    entries = {entry: number for number, entry in enumerate(sorted(set(entry_of.values())))}
+    index = np.full(CODE_POINTS, -1, np.int32)
+    index[np.fromiter(entry_of, np.int64)] = np.fromiter(map(entries.__getitem__, entry_of.values()), np.int32)
+    lengths = [len(entry[0]) for entry in entries]
+    return character_map.CharacterMap(
+        entries=index,
+        data=np.frombuffer(b"".join(entry[0] for entry in entries) + bytes(character_map.ENTRY_BYTES), np.uint8),
+        starts=np.cumsum([0, *lengths], dtype=np.int64),
+        classes=np.array([entry[1:] for entry in entries], np.uint8),
+        quick=_fill_quick(index[:0x10000], list(entries)),
+        shift=np.int64(0x20 if index[ord("A")] >= 0 else 0),
+        cleans=np.bool_(index[ord("\n")] >= 0),
+        longest=np.int64(max(4, *lengths)),
+    )
+
+
+def _fill_quick(index: np.ndarray, entries: list[Entry]) -> np.ndarray:
+    """What `CharacterMap` calls `quick`, from the entries of its code points."""
+    points = np.arange(index.size, dtype=np.int64)
+    last = 0x80 | points & 0x3F
+    two = 0xC0 | points >> 6 | last << 8 | 2 << character_map.LENGTH_BIT
+    three = 0xE0 | points >> 12 | (0x80 | points >> 6 & 0x3F) << 8 | last << 16 | 3 << character_map.LENGTH_BIT
+    quick = np.where(points < 0x800, two, three)
+    quick[:0x80] = quick[0xD800:0xE000] = character_map.CAREFUL
+    changed = np.flatnonzero(index >= 0)
+    quick[changed] = np.array([_pack(number, *entry) for number, entry in enumerate(entries)], np.int64)[index[changed]]
+    return quick
+
+
+def _pack(number: int, data: bytes, first: int, last: int) -> int:
+    """An item of `quick`. Five bytes at most: so each syllable of Hangul goes the same way, which the processor can foresee."""
+    if len(data) <= _FEW_BYTES and not first and not last:
+        return int.from_bytes(data, "little") | len(data) << character_map.LENGTH_BIT
+    return -1 - number if len(data) <= character_map.ENTRY_BYTES else int(character_map.CAREFUL)
