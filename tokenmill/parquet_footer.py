@@ -12,6 +12,7 @@ Source: the Parquet format's description (github.com/apache/parquet-format), `RE
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -31,6 +32,8 @@ _TAIL_BYTES = 8
 #: What is read first: most footers are smaller.
 _FIRST_BYTES = 64 << 10
 _MOST_FOOTER_BYTES = 1 << 28
+#: The last footers are kept, unless they are large: a worker opens a file anew for each split of it.
+_KEPT_FOOTERS, _MOST_KEPT_BYTES = 4, 4 << 20
 #: Arrow goes down a schema by recursion; a dozen levels are many.
 _MOST_LEVELS = 100
 #: Of the names of all columns, each with those around it: Arrow's Python side makes strings of them.
@@ -196,10 +199,16 @@ def open_parquet(stream: Any, **how: Any) -> tuple[pq.ParquetFile, ParquetFooter
     Raises DamagedFooter, and what Arrow raises where it cannot read the rest.
     """
     content = _read_content(stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="r"))
+    footer, metadata = (_take_apart if len(content) <= _MOST_KEPT_BYTES else _take_apart.__wrapped__)(content)
+    return pq.ParquetFile(stream, metadata=metadata, **how), footer
+
+
+@functools.lru_cache(maxsize=_KEPT_FOOTERS)
+def _take_apart(content: bytes) -> tuple[ParquetFooter, pq.FileMetaData]:
+    """A footer as it is here and as it is in Arrow, both of the bytes that were checked, whatever has become of the file."""
     footer = ParquetFooter(content)
-    # The bytes that were checked, whatever has become of the file.
     copy = pa.BufferReader(b"".join((_MAGIC, content, len(content).to_bytes(4, "little"), _MAGIC)))
-    return pq.ParquetFile(stream, metadata=pq.read_metadata(copy), **how), footer
+    return footer, pq.read_metadata(copy)
 
 
 def read_table(stream: Any, columns: list[str] | None = None) -> pa.Table:
