@@ -28,7 +28,7 @@ from pipeline.counts_folder import fingerprint_inputs
 from pipeline.fingerprints import hash_bytes
 from pipeline.outputs import read_manifest
 from tokenmill import schemas
-from tokenmill.errors import DataError, UsageError
+from tokenmill.errors import DataError
 from tokenmill.parquet_footer import open_parquet, read_table
 from transforms.files import file_exists, list_files, read_file
 
@@ -54,11 +54,11 @@ class Findings:
 
 
 def verify_folder(folder: str) -> tuple[dict[str, Any], Findings]:
-    """Check a dataset or word counts; the manifest and what was found. `UsageError` for a folder that is neither."""
+    """Check a dataset or word counts; the manifest and what was found. `DataError` for a folder that is neither."""
     manifest = read_manifest(folder)
     found = Findings()
     if manifest is None or manifest.get("format") not in (schemas.DATASET_FORMAT, schemas.WORD_COUNTS_FORMAT):
-        raise UsageError(f"{folder}: neither a dataset nor word counts: no {schemas.MANIFEST} of one; is the build finished?")
+        raise DataError(f"{folder}: neither a dataset nor word counts: no {schemas.MANIFEST} of one; is the build finished?")
     try:
         if manifest["format"] == schemas.DATASET_FORMAT:
             _check_dataset(folder, manifest, found)
