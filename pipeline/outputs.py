@@ -186,6 +186,10 @@ class OutputFolder:
         runs = [read_run(left, posixpath.basename(self.parts), repair=False) for left in list_folders(self.join("_work"))]
         return {key for run in runs if run is not None for key in run.whole_keys()}
 
+    def list_replaced(self) -> list[str]:
+        """Paths of the files that are published here: the next run replaces them."""
+        return [self.join(*name.split("/")) for name in [*self._list_published(), schemas.MANIFEST]]
+
     def _own_parts(self) -> Parts:
         return Parts(self.keys, read_records(self.journal), self.parts, self.rejects)
 

@@ -61,7 +61,7 @@ LAYERS = (
     ("tokenizer", "parquet_pages", "footer_fields", "block_order", "block_rows"),
     ("parquet_footer", "read_ahead"),
     ("shard_files",),
-    ("trainers", "extension", "formats", "report", "dataset", "frameworks", "explain"),
+    ("trainers", "training_options", "extension", "formats", "report", "dataset", "frameworks", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 
