@@ -66,7 +66,7 @@ def stamp_file(file: SourceFile) -> str:
                 read += size
     except (OSError, BeamIOError, NotImplementedError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UnreadableFileError(f"{file.path}: cannot be opened: {reason}") from None
+        raise UnreadableFileError(f"{file.path}: cannot be opened: {reason}; check the path, or leave it out") from None
     if read != file.size:
         raise UnreadableFileError(
             f"{file.path}: holds {read:,} bytes and was listed with {file.size:,}; run again when it is at rest, or copy it"

@@ -82,7 +82,7 @@ def measure_file(path: str) -> int:
     try:
         found = os.stat(path)
     except OSError as error:
-        raise UnreadableFileError(f"{path}: cannot be opened: {error.strerror}") from error
+        raise UnreadableFileError(f"{path}: cannot be opened: {error.strerror}; check the path, or leave it out") from error
     if not stat.S_ISREG(found.st_mode):
         raise UnreadableFileError(f"{path}: is neither a file nor a folder; write its contents to a file first")
     return found.st_size
@@ -101,7 +101,9 @@ def walk_folder(folder: str) -> Iterator[str]:
 
 
 def _refuse_folder(error: OSError) -> None:
-    raise UnreadableFileError(f"{error.filename}: cannot be listed: {error.strerror}") from error
+    raise UnreadableFileError(
+        f"{error.filename}: cannot be listed: {error.strerror}; check its permissions, or leave it out"
+    ) from error
 
 
 def without_hidden(files: dict[str, _Value], pattern: str) -> dict[str, _Value]:

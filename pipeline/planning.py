@@ -106,13 +106,16 @@ def check_unchanged(plan: Plan) -> None:
 
 
 def choose_workers(plan: Plan, run: Execution) -> int:
-    """The number asked for, or as many as pay: one for small inputs, else one a core, never more than splits."""
-    if run.workers is not None:
-        return run.workers
-    if sum(split.size for split in plan.splits) < SMALL_INPUT_BYTES:
+    """The number asked for, or as many as pay."""
+    return run.workers or count_paying_workers(sum(split.size for split in plan.splits), len(plan.splits))
+
+
+def count_paying_workers(size: int, splits: int) -> int:
+    """How many processes pay for `size` bytes in `splits`: one for small inputs, else one a core, never more than splits."""
+    if size < SMALL_INPUT_BYTES:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, len(plan.splits)))
+    return max(1, min(cores, splits))
 
 
 def fork_workers(plan: Plan, run: Execution, warm_up: Callable[[], Any]) -> None:

@@ -102,7 +102,10 @@ def check_dataset(folder: str) -> dict[str, Any]:
 
     manifest = read_manifest(folder)
     if manifest is None or manifest.get("format") != schemas.DATASET_FORMAT:
-        raise DataError(f"{folder!r} is neither a token id nor a finished dataset: it holds no {schemas.MANIFEST} of one")
+        raise DataError(
+            f"{folder!r} is neither a token id nor a finished dataset: it holds no {schemas.MANIFEST} of one; "
+            "`tokenmill encode` makes one"
+        )
     check_manifest(folder, manifest)
     return manifest
 

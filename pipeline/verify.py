@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 
+from pipeline.accounting import SUMMED
 from pipeline.counts_folder import fingerprint_inputs
 from pipeline.fingerprints import hash_bytes
 from pipeline.outputs import read_manifest
@@ -31,7 +32,6 @@ from tokenmill import schemas
 from tokenmill.errors import DataError, UsageError
 from transforms.files import file_exists, list_files, read_file
 
-_SUMMED = ("documents", "encoded", "empty", "rejected", "replaced", "bytes")
 _THREADS = 8
 #: What comes of a manifest whose entries are missing or of another kind.
 DAMAGED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError)
@@ -226,7 +226,7 @@ def _check_books(manifest: Mapping[str, Any], found: Findings) -> None:
     for account in [*files, totals, *(account for shard in shards for account in shard["files"])]:
         if account["documents"] != account["encoded"] + account["rejected"]:
             found.add(f"{account.get('name', 'totals')}: {account['documents']} documents are not encoded + rejected")
-    for name in _SUMMED:
+    for name in SUMMED:
         if totals[name] != sum(file[name] for file in files):
             found.add(f"totals: {name} is not the sum of the files'")
     if "shards" not in manifest:
@@ -237,8 +237,8 @@ def _check_books(manifest: Mapping[str, Any], found: Findings) -> None:
         _check_rows_of_documents(manifest, found)
     sums = _sum_accounts(account for shard in shards for account in shard["files"])
     for file in files:
-        wanted = [*(file[name] for name in _SUMMED), file["fingerprint"]]
-        if sums.get(file["name"], [*[0] * len(_SUMMED), f"{0:032x}"]) != wanted:
+        wanted = [*(file[name] for name in SUMMED), file["fingerprint"]]
+        if sums.get(file["name"], [*[0] * len(SUMMED), f"{0:032x}"]) != wanted:
             found.add(f"{file['name']}: its account is not the sum of the shards'")
 
 
@@ -257,13 +257,13 @@ def _check_rows_of_documents(manifest: Mapping[str, Any], found: Findings) -> No
 
 
 def _sum_accounts(accounts: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Numbers by file, as `_SUMMED` names them, and the fingerprint."""
+    """Numbers by file, as `SUMMED` names them, and the fingerprint."""
     sums: dict[str, list[int]] = {}
     mask = (1 << 64) - 1
     for account in accounts:
-        numbers = [account[name] for name in _SUMMED]
+        numbers = [account[name] for name in SUMMED]
         halves = [int(account["fingerprint"][:16], 16), int(account["fingerprint"][16:], 16)]
-        old = sums.get(account["name"], [0] * (len(_SUMMED) + 2))
+        old = sums.get(account["name"], [0] * (len(SUMMED) + 2))
         sums[account["name"]] = [a + b for a, b in zip(old, [*numbers, *halves], strict=True)]
     return {name: [*row[:-2], f"{row[-2] & mask:016x}{row[-1] & mask:016x}"] for name, row in sums.items()}
 

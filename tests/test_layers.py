@@ -59,7 +59,7 @@ LAYERS = (
     ("postprocessors", "processing"),
     ("tokenizer", "parquet_pages", "block_order", "block_rows"),
     ("shard_files", "read_ahead"),
-    ("trainers", "extension", "formats", "report", "dataset", "frameworks", "explain"),
+    ("trainers", "training_options", "extension", "formats", "report", "dataset", "frameworks", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,7 +119,6 @@ def test_digits_by_hand(name: str, group: int, words: list[str]) -> None:
 @pytest.mark.parametrize("group", [1, 3])
 @pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "llama3"])
 def test_digits_are_those_of_a_sequence_of_hugging_face(name: str, group: int, ewt_texts: list[str]) -> None:
-    tokenizers = pytest.importorskip("tokenizers")
     first = {1: r"\p{Nd}", 3: r"\p{Nd}{1,3}(?=(?:\p{Nd}{3})*(?!\p{Nd}))"}[group]
     parts = [first, reference_words.PATTERNS[name]]
     splits = [tokenizers.pre_tokenizers.Split(tokenizers.Regex(part), "isolated") for part in parts]
@@ -219,11 +219,11 @@ def test_specs_there_and_back(pretokenizer: PreTokenizer, spec: Any, shown: str)
     ("spec", "message"),
     [
         ({"name": "gpt2", "digits": 3}, "a pre-tokenizer has no option 'digits'; it has split_digits and pattern"),
-        ({"name": "gpt2", "split_digits": "3"}, "split_digits of a pre-tokenizer: '3' is no int"),
+        ({"name": "gpt2", "split_digits": "3"}, "split_digits of a pre-tokenizer: '3' is no int; give one"),
         ({"name": "gpt2", "split_digits": True}, "digits can be split singly (1) or by three (3), not by True"),
         ({"name": "gpt2", "split_digits": 2}, "digits can be split singly (1) or by three (3), not by 2"),
         ({"name": "gpt2", "pattern": "a"}, "pre-tokenizer 'gpt2' takes no pattern; leave it out, or choose regex"),
-        ({"name": "regex"}, "pre-tokenizer 'regex' needs a pattern"),
+        ({"name": "regex"}, "pre-tokenizer 'regex' needs a pattern; give one"),
         ({"split_digits": 3}, "a pre-tokenizer without a name; give one"),
     ],
 )

@@ -90,7 +90,9 @@ class CodePointModel(BpeModel):
                 told = f"the id of {token!r} is {token_id!r}; behind the code points are {CODE_POINTS} to {MAX_ID}"
                 raise TokenizerFileError(f"vocab: {told}")
             if token_id in owner:
-                raise TokenizerFileError(f"vocab: id {token_id} stands twice, for {owner[token_id]!r} and {token!r}")
+                raise TokenizerFileError(
+                    f"vocab: id {token_id} stands twice, for {owner[token_id]!r} and {token!r}; give each token its own"
+                )
             owner[token_id] = token
 
     @cached_property

@@ -59,7 +59,9 @@ def new_specials(model: BpeModel, specials: Iterable[str], unk: str | None) -> t
         added.append(unk)
     for token in added:
         if token in model.vocab:
-            raise UsageError(f"special token {token!r} is an ordinary token of the vocabulary, of id {model.vocab[token]}")
+            raise UsageError(
+                f"special token {token!r} is an ordinary token of the vocabulary, of id {model.vocab[token]}; choose another"
+            )
     return tuple(added)
 
 

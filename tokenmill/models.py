@@ -28,7 +28,7 @@ def alphabet_of(model: str, *, marks_spaces: bool, marks: WordMarks | None = Non
     if model == "byte-bpe" and byte_fallback:
         raise UsageError("byte fallback is for characters without an id; a byte-bpe model has none")
     if byte_fallback and marks is not None and marks.marking != "plain":
-        raise UsageError("byte fallback does not go together with marks on symbols")
+        raise UsageError("byte fallback does not go together with marks on symbols; leave one of both out")
     base = ByteAlphabet() if model == "byte-bpe" else CharacterAlphabet(marks_spaces, byte_fallback)
     return base if marks is None or not marks.text else MarkedAlphabet(base, marks)
 
@@ -102,10 +102,10 @@ class Model:
         for name in ("special_tokens", "added_tokens"):
             for place, token in enumerate(getattr(self, name)):
                 if token not in self.vocab:
-                    raise TokenizerFileError(f"{name}[{place}]: {token!r} has no id in vocab")
+                    raise TokenizerFileError(f"{name}[{place}]: {token!r} has no id in vocab; add it there")
                 if token in seen:
                     also = ", in special_tokens too" if name == "added_tokens" and token in self.special_tokens else ""
-                    raise TokenizerFileError(f"{name}[{place}]: {token!r} stands twice{also}")
+                    raise TokenizerFileError(f"{name}[{place}]: {token!r} stands twice{also}; keep one")
                 seen.add(token)
         if self.unk_token is not None and self.unk_token not in self.special_tokens:
             raise TokenizerFileError(f"unk: {self.unk_token!r} is not among special_tokens; add it there")
@@ -178,9 +178,11 @@ class BpeModel(Model):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.name == "char" and self.merge_rules:
-            raise TokenizerFileError(f"merge_rules[0]: a char model has no rules, this is {self.merge_rules[0]}")
+            raise TokenizerFileError(f"merge_rules[0]: a char model has no rules, this is {self.merge_rules[0]}; choose char-bpe")
         if self.ignore_merges and (not self.takes_any_bytes or self.marks.text):
-            raise TokenizerFileError(f"ignore_merges: a {self.name} model cannot do that, only byte-bpe without marks")
+            raise TokenizerFileError(
+                f"ignore_merges: a {self.name} model cannot do that, only byte-bpe without marks; leave it out"
+            )
         if self.marks.text or self.alphabet.byte_fallback:
             for place, (left, right) in enumerate(self.merge_rules):
                 self._check_rule(f"merge_rules[{place}]", left, right)
@@ -275,11 +277,13 @@ def check_ids(vocab: Mapping[str, int]) -> None:
     owner: dict[int, str] = {}
     for token, token_id in vocab.items():
         if not token:
-            raise TokenizerFileError("vocab: the empty string is no token")
+            raise TokenizerFileError("vocab: the empty string is no token; leave it out")
         if not isinstance(token_id, int) or isinstance(token_id, bool) or not 0 <= token_id <= MAX_ID:
             raise TokenizerFileError(f"vocab: the id of {token!r} is {token_id!r}; ids are whole numbers from 0 to {MAX_ID}")
         if token_id in owner:
-            raise TokenizerFileError(f"vocab: id {token_id} stands twice, for {owner[token_id]!r} and {token!r}")
+            raise TokenizerFileError(
+                f"vocab: id {token_id} stands twice, for {owner[token_id]!r} and {token!r}; give each token its own"
+            )
         owner[token_id] = token
 
 

@@ -90,7 +90,7 @@ class PreTokenizer:
         if self.split_digits is not None and (self.split_digits not in DIGIT_GROUPS or isinstance(self.split_digits, bool)):
             raise UsageError(f"digits can be split singly (1) or by three (3), not by {self.split_digits!r}")
         if (self.name == "regex") != (self.pattern is not None):
-            has = "needs a pattern" if self.pattern is None else "takes no pattern; leave it out, or choose regex"
+            has = "needs a pattern; give one" if self.pattern is None else "takes no pattern; leave it out, or choose regex"
             raise UsageError(f"pre-tokenizer {self.name!r} {has}")
         if self.pattern is not None:
             compile_pattern(self.pattern)
@@ -110,7 +110,7 @@ class PreTokenizer:
             if kind is None:
                 raise UsageError(f"a pre-tokenizer has no option {key!r}; it has split_digits and pattern")
             if not isinstance(value, kind):
-                raise UsageError(f"{key} of a pre-tokenizer: {value!r} is no {kind.__name__}")
+                raise UsageError(f"{key} of a pre-tokenizer: {value!r} is no {kind.__name__}; give one")
         if "name" not in spec:
             raise UsageError("a pre-tokenizer without a name; give one")
         return cls(**spec)

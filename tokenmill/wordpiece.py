@@ -122,7 +122,9 @@ def check_limit(most_characters: int | None, *, of_bytes: bool) -> None:
     if most_characters is None:
         return
     if of_bytes:
-        raise TokenizerFileError(f"max_word_characters: {most_characters}, but a byte-wordpiece model takes words of any length")
+        raise TokenizerFileError(
+            f"max_word_characters: {most_characters}, but a byte-wordpiece model takes words of any length; leave it out"
+        )
     if not isinstance(most_characters, int) or isinstance(most_characters, bool) or not 1 <= most_characters <= MOST_LIMIT:
         raise TokenizerFileError(f"max_word_characters: {most_characters!r} is no whole number from 1 to {MOST_LIMIT}")
 

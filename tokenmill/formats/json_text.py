@@ -17,9 +17,11 @@ def parse_object(content: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise TokenizerFileError(f"not UTF-8 at byte {error.start}; a tokenizer.json is UTF-8 text") from None
     except json.JSONDecodeError as error:
-        raise TokenizerFileError(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+        raise TokenizerFileError(
+            f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}; give an undamaged tokenizer file"
+        ) from None
     except RecursionError:
-        raise TokenizerFileError("not a tokenizer: nested too deeply") from None
+        raise TokenizerFileError("not a tokenizer: nested too deeply; give an undamaged tokenizer file") from None
     except ValueError as error:
         raise TokenizerFileError(f"not a tokenizer: {error}") from None
     if not isinstance(document, dict):
@@ -66,5 +68,5 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(entries) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise TokenizerFileError(f"the key {twice!r} stands twice in one object")
+        raise TokenizerFileError(f"the key {twice!r} stands twice in one object; keep one")
     return entries

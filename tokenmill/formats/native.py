@@ -14,8 +14,8 @@ from typing import Any
 from tokenmill import schemas, wordpiece
 from tokenmill.code_points import CodePointModel
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.formats.building import refuse_added
-from tokenmill.formats.json_text import parse_object, strings_to_json, to_json
+from tokenmill.formats.building import refuse_added, refuse_parts
+from tokenmill.formats.json_text import excerpt, parse_object, strings_to_json, to_json
 from tokenmill.models import BpeModel, Model, alphabet_of
 from tokenmill.names import WORDPIECE_MODELS
 from tokenmill.normalizers import Normalizer
@@ -98,10 +98,7 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
             "a file of two keys stands for char-bpe behind wordpunct, "
             f"this is {model.name} behind {pretokenizer}; use --to native"
         )
-    if not tokenizer.normalizer.is_identity:
-        raise UsageError(f"a file of two keys cannot say that text is normalized by {tokenizer.normalizer}; use --to native")
-    if not tokenizer.template.is_empty:
-        raise UsageError("a file of two keys cannot say which special tokens stand around a text; use --to native")
+    refuse_parts(tokenizer, "a file of two keys")
     if told := _describe_encoding(model):
         raise UsageError(f"a file of two keys cannot say {next(iter(told))}; use --to native")
     refuse_added(tokenizer, "a file of two keys")
@@ -193,13 +190,13 @@ def _read_code_points(document: dict[str, Any]) -> CodePointModel:
     """A model without a written vocabulary: `vocab` holds the special tokens, and nothing else says how to encode."""
     specials = _read_tokens(document, "special_tokens")
     if document["ids"] != "codepoint" or document.get("model") != "char":
-        raise TokenizerFileError(f"ids: {to_json(document['ids'])[:80]} is not known; it can be codepoint in a char model")
+        raise TokenizerFileError(f"ids: {excerpt(document['ids'])} is not known; it can be codepoint in a char model")
     absent = ("merge_rules", "unk", "ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "continuation_prefix")
     for key in (*absent, "added_tokens"):
         if document.get(key):
-            raise TokenizerFileError(f"{key}: there is none where code points are ids")
+            raise TokenizerFileError(f"{key}: there is none where code points are ids; leave it out")
     if sorted(document["vocab"]) != sorted(specials):
-        raise TokenizerFileError("vocab: where code points are ids it holds the special tokens alone")
+        raise TokenizerFileError("vocab: where code points are ids it holds the special tokens alone; leave the others out")
     return CodePointModel.of({token: document["vocab"][token] for token in specials})
 
 
@@ -207,7 +204,7 @@ def _read_marks(document: dict[str, Any]) -> WordMarks:
     suffix, prefix = document.get("end_of_word_suffix", ""), document.get("continuation_prefix", "")
     attached = document.get("suffix_attached", False)
     if attached and not suffix:
-        raise TokenizerFileError("suffix_attached: there is no end_of_word_suffix that could be")
+        raise TokenizerFileError("suffix_attached: there is no end_of_word_suffix that could be; add one, or leave it out")
     return WordMarks(suffix, prefix, attached)
 
 
@@ -221,7 +218,9 @@ def _check_keys(document: dict[str, Any]) -> None:
         if not isinstance(value, _KEYS[key]) or (isinstance(value, bool) and _KEYS[key] is not bool):  # type: ignore[arg-type]
             raise TokenizerFileError(f"{key}: {type(value).__name__} found where {_names(_KEYS[key])} belongs")
     if document.get("format", schemas.TOKENIZER_FORMAT) != schemas.TOKENIZER_FORMAT:
-        raise TokenizerFileError(f"format: {document['format']!r} is not {schemas.TOKENIZER_FORMAT!r}")
+        raise TokenizerFileError(
+            f"format: {document['format']!r} is not {schemas.TOKENIZER_FORMAT!r}; give a file of that format"
+        )
     if document.get("version", schemas.TOKENIZER_VERSION) != schemas.TOKENIZER_VERSION:
         raise TokenizerFileError(
             f"version: {document['version']} is not known here ({schemas.TOKENIZER_VERSION}); update tokenmill"
@@ -250,13 +249,13 @@ def _check_rules(rules: list[Any]) -> tuple[tuple[str, str], ...]:
 
 def _check_rule(place: int, rule: Any) -> tuple[str, str]:
     if not isinstance(rule, list) or len(rule) != 2 or not all(isinstance(token, str) and token for token in rule):
-        raise TokenizerFileError(f"merge_rules[{place}]: {to_json(rule)[:80]} is no pair of tokens")
+        raise TokenizerFileError(f"merge_rules[{place}]: {excerpt(rule)} is no pair of tokens")
     return rule[0], rule[1]
 
 
 def _check_string(place: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise TokenizerFileError(f"{place}: {to_json(value)[:80]} is no token")
+        raise TokenizerFileError(f"{place}: {excerpt(value)} is no token")
     return value
 
 

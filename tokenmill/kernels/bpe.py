@@ -24,8 +24,10 @@ from tokenmill.kernels.tables import (
     add_word,
     has_room,
     probe_home,
+    search_key,
     search_word,
     stage_keys,
+    staged_key,
 )
 from tokenmill.kernels.vectors import unpack_six
 from tokenmill.kernels.wordpiece import WordPieceTables, match_word
@@ -185,11 +187,11 @@ def inline_id(ids, place):
 
 
 @part
-def encode_rare_word(tables, cache, text, start, end, ids, used):
-    """Encode a word that does not stand in its home with its ids; returns the new `used`."""
+def encode_rare_word(tables, cache, key, text, start, end, ids, used):
+    """Encode a word that does not stand in its home with its ids, or not at all; returns the new `used`."""
     tables, cache, text, ids = borrow(tables), borrow(cache), borrow(text), borrow(ids)
     entries = cache.table.entries
-    slot = search_word(entries, cache.table.arena, text, start, end)
+    slot = search_key(entries, cache.table.arena, text, start, end, key)
     if entries[slot, HIGH] == FREE:
         return encode_new_word(tables, cache, slot, text, start, end, ids, used)
     value, size = entries[slot, VALUE], np.int64(entries[slot, VALUE] >> SIZE_SHIFT)
@@ -237,7 +239,8 @@ def encode_words(tables, cache, text, start, word_ends, words, ids, used):
                 used += size
             else:
                 begin = start if word == first else load_item(word_ends, word - 1)
-                used = encode_rare_word(tables, cache, text, begin, load_item(word_ends, word), ids, used)
+                key = staged_key(keys, ENTRY * (word - first))
+                used = encode_rare_word(tables, cache, key, text, begin, load_item(word_ends, word), ids, used)
         start = load_item(word_ends, last - 1)
     return used
 

@@ -26,8 +26,9 @@ from tokenmill.kernels.tables import (
     has_room,
     length_of_entry,
     probe_home,
-    search_word,
+    search_key,
     stage_keys,
+    staged_key,
 )
 
 
@@ -55,9 +56,10 @@ def count_words(table, keys, text, starts_at, word_ends, first_word, ordinal):
         stage_keys(numbers, text, start, word_ends, first, last, keys)
         for word in range(first, last):
             end = load_item(word_ends, word)
-            place, known = probe_home(numbers, keys, ENTRY * (word - first))
+            staged = ENTRY * (word - first)
+            place, known = probe_home(numbers, keys, staged)
             if not known:
-                slot = search_word(entries, table.arena, text, start, end)
+                slot = search_key(entries, table.arena, text, start, end, staged_key(keys, staged))
                 if entries[slot, HIGH] == FREE and not add_new_word(table, slot, text, start, end, ordinal + word):
                     return word
                 place = ENTRY * np.int64(slot)
@@ -149,9 +151,10 @@ def add_up_words(table, keys, text, word_ends, counts, first_seen, sums):
         stage_keys(numbers, text, start, word_ends, first, last, keys)
         for word in range(first, last):
             end = word_ends[word]
-            found, known = probe_home(numbers, keys, ENTRY * (word - first))
+            staged = ENTRY * (word - first)
+            found, known = probe_home(numbers, keys, staged)
             if not known:
-                slot = search_word(entries, arena, text, start, end)
+                slot = search_key(entries, arena, text, start, end, staged_key(keys, staged))
                 found = ENTRY * np.int64(slot)
                 if entries[slot, HIGH] == FREE:
                     add_word(table, slot, text, start, end)

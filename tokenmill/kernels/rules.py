@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmill.kernels.compiling import inline_part, kernel, part
-from tokenmill.kernels.hashing import GOLDEN, HALF, MIXER
-from tokenmill.kernels.intrinsics import fold_product, load_item
+from tokenmill.kernels.hashing import GOLDEN, HALF
+from tokenmill.kernels.intrinsics import load_item
 from tokenmill.kernels.tables import aligned_zeros
 from tokenmill.kernels.vectors import lowest_match_of_16
 
@@ -20,7 +20,7 @@ NO_RULE, FREE_ENTRY = np.int64(0xFFFFFFFF), np.uint32(0xFFFFFFFF)
 MOST_RULES = 1 << 22
 #: What `lowest_match_of_16` finds where there is nothing.
 NO_MATCH = np.uint32(0xFFFFFFFF)
-ONE, LOW_32 = np.uint64(1), np.uint64(0xFFFFFFFF)
+ONE, TWO, LOW_32 = np.uint64(1), np.uint64(2), np.uint64(0xFFFFFFFF)
 
 
 class RuleTable(NamedTuple):
@@ -67,10 +67,10 @@ def key_of_pair(left, right):
 
 @part
 def home_of_pair(rules, key):
-    """The place of the first entry of a pair's bucket, and the pair's fingerprint, which is never all ones."""
-    mixed = fold_product(key ^ MIXER, GOLDEN)
-    buckets, fingerprints = np.uint64(rules.buckets.size // BUCKET), (ONE << np.uint64(32 - rules.rank_bits)) - ONE
-    return np.int64((mixed >> HALF) * buckets >> HALF) * BUCKET, np.uint32((mixed & LOW_32) * fingerprints >> HALF)
+    """The place of the first entry of a pair's bucket, and the pair's fingerprint, an even number: no free entry has it."""
+    mixed = key * GOLDEN >> HALF
+    buckets, fingerprints = np.uint64(rules.buckets.size // BUCKET), (ONE << np.uint64(32 - rules.rank_bits)) - TWO
+    return np.int64(mixed * buckets >> HALF) * BUCKET, np.uint32(mixed & fingerprints)
 
 
 @kernel

@@ -30,8 +30,6 @@ KEY_BYTES = 16
 LENGTH_SHIFT = np.uint64(56)
 LONG = np.uint64(0xFF) << LENGTH_SHIFT
 PLACE_MASK = ~LONG
-#: HIGH of no word.
-NO_KEY = np.uint64(1)
 LENGTH_BYTES = 8
 # By the length of a short word: which bytes of the first and of the second eight belong to it.
 LOW_MASKS = np.array([(1 << 8 * min(length, 8)) - 1 for length in range(KEY_BYTES)], np.uint64)
@@ -161,16 +159,14 @@ def homes_of(numbers):
 def stage_keys(numbers, text, start, word_ends, first, last, keys):
     """Write LOW, HIGH and the home of the keys of some words to `keys` (uint64[STAGED * 4]), and ask for their cache lines.
 
-    NO_KEY is the key of words that are long or near the end of the text. What is found is then there when it is compared: a wrong
-    guess of the processor costs 8 ns instead of a memory access (1.5 to 2 ns a word less, on average).
+    What is found is then there when it is compared: a wrong guess of the processor costs 8 ns instead of a memory access (1.5 to
+    2 ns a word less, on average).
     """
     homes, place = homes_of(numbers.size), 0
     longest = SHORT_BYTES if load_item(word_ends, last - 1) + KEY_BYTES <= text.size else -1
     for word in range(first, last):
         end = load_item(word_ends, word)
-        low, high = FREE, NO_KEY
-        if end - start <= longest:
-            low, high = key_of_word(text, start, end)
+        low, high = key_of_word(text, start, end) if end - start <= longest else key_of_any_word(text, start, end)
         home = home_of_key(low, high, homes)
         prefetch_item(numbers, home)
         store_item(keys, place + KEY_LOW, low)
@@ -184,7 +180,7 @@ def probe_home(numbers, keys, place):
     """Where the entry stands that holds the key staged at `place`, if one of the two in its home does, and whether one does; both
     are compared, without a branch.
     """
-    low, high, first = load_item(keys, place + KEY_LOW), load_item(keys, place + KEY_HIGH), load_item(keys, place + KEY_HOME)
+    low, high, first = staged_key(keys, place)
     second = np.int64(first) + ENTRY
     in_first = (load_item(numbers, np.int64(first)) == low) & (load_item(numbers, np.int64(first) + HIGH) == high)
     in_second = (load_item(numbers, second) == low) & (load_item(numbers, second + HIGH) == high)
@@ -194,9 +190,16 @@ def probe_home(numbers, keys, place):
 @part
 def search_word(entries, arena, text, start, end):
     """The entry that holds a word of at least one byte, or the free entry where it belongs."""
-    entries, arena, text = borrow(entries), borrow(arena), borrow(text)
     low, high = key_of_any_word(text, start, end)
-    slot = home_of_key(low, high, homes_of(entries.size)) >> ENTRY_SHIFT
+    return search_key(entries, arena, text, start, end, (low, high, home_of_key(low, high, homes_of(entries.size))))
+
+
+@part
+def search_key(entries, arena, text, start, end, key):
+    """As `search_word`, with the key of the word as `stage_keys` writes it: LOW, HIGH and the home."""
+    entries, arena, text = borrow(entries), borrow(arena), borrow(text)
+    low, high, home = key
+    slot = home >> ENTRY_SHIFT
     while entries[slot, HIGH] != FREE:
         kept = entries[slot, HIGH]
         if entries[slot, LOW] == low:
@@ -206,6 +209,12 @@ def search_word(entries, arena, text, start, end):
                 break
         slot = (slot + np.uint64(1)) & np.uint64(entries.shape[0] - 1)
     return slot
+
+
+@part
+def staged_key(keys, place):
+    """LOW, HIGH and the home of the key staged at `place`."""
+    return load_item(keys, place + KEY_LOW), load_item(keys, place + KEY_HIGH), load_item(keys, place + KEY_HOME)
 
 
 @kernel
