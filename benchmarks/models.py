@@ -34,6 +34,7 @@ CASES: dict[str, dict[str, Any]] = {
     BASE: {},
     **{f"byte-bpe, {name}": {"pretokenizer": name} for name in _PRESETS},
     "byte-bpe, gpt2, digits in threes": {"pretokenizer": PreTokenizer("gpt2", 3)},
+    "byte-bpe, gpt2, digits singly": {"pretokenizer": PreTokenizer("gpt2", 1)},
     "byte-bpe, gpt2, nfc": {"normalizer": Normalizer.of(["nfc"])},
     "byte-bpe, gpt2, at most 8 bytes a token": {"max_token_length": 8},
     "byte-bpe, gpt2, </w>": {"end_of_word_suffix": "</w>"},
