@@ -17,7 +17,7 @@ from pipeline import accounting, counts_folder
 from pipeline.accounting import MaxRejects, describe_split
 from pipeline.apart import check_apart, check_spared
 from pipeline.dataset_manifest import fill_frame, frame_dataset
-from pipeline.fingerprints import describe_job, key_splits
+from pipeline.fingerprints import describe_job, hash_bytes, key_splits
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
 from pipeline.lock import Lock
 from pipeline.outputs import OutputFolder, write_card
@@ -184,9 +184,10 @@ def encode_corpus(
 
     With `update` a dataset that is published is brought up to date: only splits that are new are encoded.
     """
-    tokenizer, rows = load_tokenizer(tokenizer_path), rows or RowOptions()
-    options = make_encode_options(corpus, tokenizer, rows)
-    packing, content = options.packing, tokenizer.to_bytes()
+    tokenizer = load_tokenizer(tokenizer_path)
+    content = tokenizer.to_bytes()
+    options = make_encode_options(corpus, tokenizer, rows or RowOptions(), sha256=hash_bytes(content))
+    packing = options.packing
     with _open_run("encode", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
         folder, plan = job.folder, job.plan
         carried = folder.working("tokenizer.json")
@@ -211,11 +212,11 @@ def encode_corpus(
     return manifest
 
 
-def make_encode_options(corpus: Corpus, tokenizer: Tokenizer, rows: RowOptions) -> EncodeOptions:
-    """All that the shards of a corpus depend on; what they go to is not said yet."""
+def make_encode_options(corpus: Corpus, tokenizer: Tokenizer, rows: RowOptions, *, sha256: str | None = None) -> EncodeOptions:
+    """All that the shards of a corpus depend on; what they go to is not said yet. `sha256`: the tokenizer's, if known."""
     shape = choose_shape(rows, tokenizer, pair=corpus.read.pair_column is not None)
     how = {"packing": choose_packing(rows, tokenizer), "shape": shape, "shuffle": rows.shuffle}
-    return EncodeOptions(corpus.read, "", tokenizer.sha256, **how)
+    return EncodeOptions(corpus.read, "", sha256 or tokenizer.sha256, **how)
 
 
 @dataclass(frozen=True)
