@@ -42,7 +42,8 @@ JIT_FREE_TESTS := tests/test_merge.py tests/test_bpe.py tests/test_tables.py tes
 	tests/test_tokenizer.py tests/test_trainers.py tests/test_native_format.py tests/test_scan_options.py \
 	tests/test_wordpiece.py tests/test_wordpiece_training.py tests/test_formats_vocab_txt.py tests/test_score_merge.py \
 	tests/test_packing.py tests/test_bpe_options.py tests/test_normalizers.py tests/test_character_maps.py tests/test_char_models.py \
-	tests/test_report.py tests/test_extension.py tests/test_postprocessors.py tests/test_special_text.py tests/test_added_tokens.py
+	tests/test_report.py tests/test_extension.py tests/test_postprocessors.py tests/test_special_text.py tests/test_added_tokens.py \
+	tests/test_parquet_footer.py
 
 $(READY): setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

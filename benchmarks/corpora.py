@@ -91,8 +91,7 @@ class Document(NamedTuple):
 def build_corpus(corpus: str, megabytes: float, cache: Path) -> tuple[list[Document], dict[str, str]]:
     """The documents of a corpus, and the versions of what they come from.
 
-    Raises:
-        BenchmarkError: there is not half as much text as asked for, or this machine has no apt.
+    Raises BenchmarkError where there is not half as much text as asked for, or this machine has no apt.
     """
     limit = int(megabytes * 1e6)
     # A small corpus need not be chosen from all files: every tenth holds enough for a fiftieth of the text.

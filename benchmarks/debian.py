@@ -12,8 +12,7 @@ from benchmarks.errors import BenchmarkError
 def unpack_packages(names: list[str], cache: Path) -> dict[str, Path]:
     """The folder of each package's files, by name; a package that this release of Debian lacks is left out, and said.
 
-    Raises:
-        BenchmarkError: this machine has no apt, or a download fails.
+    Raises BenchmarkError where this machine has no apt, or a download fails.
     """
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         raise BenchmarkError("the corpora come from Debian packages: this needs apt-get and dpkg-deb (Debian or Ubuntu)")

@@ -75,11 +75,7 @@ def measure_peer(settings: Settings, name: str, corpus: str, vocabulary: Path, c
 
 
 def run_measurement(settings: Settings, python: Path, options: list[str]) -> dict[str, Any]:
-    """Run `benchmarks.measure` and read what it prints.
-
-    Raises:
-        BenchmarkError: it ended with an error or took too long.
-    """
+    """Run `benchmarks.measure` and read what it prints. Raises `BenchmarkError` where it ended with an error or took too long."""
     if not python.exists():
         raise BenchmarkError(f"no interpreter at {python}; `make bench` sets it up")
     command = [*settings.prefix, str(python), "-m", "benchmarks.measure", *options]

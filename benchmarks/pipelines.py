@@ -104,8 +104,7 @@ def tool(settings: Settings) -> list[str]:
 def watch(settings: Settings, command: list[str]) -> dict[str, Any]:
     """Run a command under `benchmarks.processes` and read its measurements.
 
-    Raises:
-        BenchmarkError: the command fails or takes too long.
+    Raises BenchmarkError for a command that fails or takes too long.
     """
     watcher = [*settings.prefix, str(settings.peers_python), "-m", "benchmarks.processes", *command]
     try:

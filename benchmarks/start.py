@@ -57,11 +57,7 @@ def run(settings: Settings) -> None:
 
 
 def time_command(settings: Settings, command: list[str], environment: dict[str, str]) -> float:
-    """Wall-clock seconds of a command, from its start to its end.
-
-    Raises:
-        BenchmarkError: it fails.
-    """
+    """Wall-clock seconds of a command, from its start to its end. Raises BenchmarkError for one that fails."""
     timer = ["-c", "import subprocess, sys, time; t = time.perf_counter(); c = subprocess.run(sys.argv[1:], capture_output=True)"]
     timer[1] += "; print(time.perf_counter() - t); sys.stderr.buffer.write(c.stderr); sys.exit(c.returncode)"
     started = [*settings.prefix, str(settings.our_python), *timer, *command]

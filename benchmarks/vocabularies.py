@@ -36,11 +36,7 @@ _END_OF_TEXT = "<|endoftext|>"
 
 
 def build_gpt2(folder: Path) -> Path:
-    """GPT-2's vocabulary, downloaded once.
-
-    Raises:
-        BenchmarkError: there is no npm, or the package is not what it was.
-    """
+    """GPT-2's vocabulary, downloaded once. Raises BenchmarkError without npm, and for a package that is not what it was."""
     if not folder.exists():
         write_vocabulary(Tokenizer(_read_gpt2(folder), pretokenizer=PreTokenizer("gpt2")), folder)
     return folder

@@ -12,7 +12,8 @@ from tokenmill import errors
 from transforms.accounts import LOST_WORDS
 from transforms.splits import SourceFile
 
-_SUMMED = ("documents", "encoded", "empty", "rejected", "replaced", "bytes")
+#: What is counted of each file, and added up.
+SUMMED = ("documents", "encoded", "empty", "rejected", "replaced", "bytes")
 _MASK = (1 << 64) - 1
 #: How many of many messages are shown.
 _SHOWN = 5
@@ -59,12 +60,12 @@ def add_up_files(files: Sequence[SourceFile], records: Mapping[int, Mapping[str,
     if missing := sorted(set(range(splits)) - set(records)):
         raise errors.AccountingError(f"split {missing[0]} of {splits} left no record ({len(missing)} did not); run the job again")
     accounts = {
-        file.name: {"name": file.name, "size": file.size, "fingerprint": [0, 0], **dict.fromkeys(_SUMMED, 0)} for file in files
+        file.name: {"name": file.name, "size": file.size, "fingerprint": [0, 0], **dict.fromkeys(SUMMED, 0)} for file in files
     }
     for record in records.values():
         for name, part in record["files"].items():
             account = accounts[name]
-            for key in _SUMMED:
+            for key in SUMMED:
                 account[key] += part[key]
             account["fingerprint"] = [(a + b) & _MASK for a, b in zip(account["fingerprint"], part["fingerprint"], strict=True)]
     return [_close_account(account) for account in accounts.values()]
@@ -74,7 +75,7 @@ def _close_account(account: dict[str, Any]) -> dict[str, Any]:
     if account["documents"] != account["encoded"] + account["rejected"]:
         raise errors.AccountingError(
             f"{account['name']}: {account['documents']} documents read, "
-            f"but {account['encoded']} encoded and {account['rejected']} rejected"
+            f"but {account['encoded']} encoded and {account['rejected']} rejected; run the job again, and report it"
         )
     low, high = account["fingerprint"]
     return {**account, "fingerprint": f"{high:016x}{low:016x}"}
@@ -88,7 +89,7 @@ def describe_split(record: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def total_files(files: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The counts of all files together."""
-    return {key: sum(file[key] for file in files) for key in _SUMMED}
+    return {key: sum(file[key] for file in files) for key in SUMMED}
 
 
 def total_lost_words(shards: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from pipeline import driver, summary
 from pipeline.accounting import MaxRejects
-from pipeline.build_report import check_build_report, plan_build_report, write_build_report
+from pipeline.apart import check_spared
+from pipeline.build_report import REPORTS, check_build_report, plan_build_report, write_build_report
 from pipeline.build_steps import (
     Build,
     Steps,
@@ -59,6 +60,7 @@ def build_dataset(
         build = replace(build, run=replace(build.run, reporter=watched))
         seen = time.time_ns()
         plan = plan_corpus(make_corpus(config), build.run, {} if overwrite else build.state.files)
+        check_spared(plan, _list_replaced(build))
         steps = plan_steps(build, plan, make_training(config))
         report = plan_build_report(build, plan)
         _remember(build, {})
@@ -80,6 +82,7 @@ def describe_build(
     """`--dry-run`: what a build would do, and why. Writes nothing."""
     build = _open_build(config, reporter, beam_args, overwrite=overwrite, retrain=retrain)
     plan = plan_corpus(make_corpus(config), build.run, {} if overwrite else build.state.files)
+    check_spared(plan, _list_replaced(build))
     steps = plan_steps(build, plan, make_training(config))
     return explain_files(build, plan) + explain_steps(steps)
 
@@ -102,6 +105,13 @@ def _open_build(config: BuildConfig, reporter: Reporter, beam_args: tuple[str, .
             "or another output folder"
         )
     return build
+
+
+def _list_replaced(build: Build) -> list[str]:
+    """All that a build may replace."""
+    folders = (OutputFolder(build.counts), OutputFolder(build.tokens))
+    reports = map(build.output.join, REPORTS.values())
+    return [build.join(1), *reports, *(path for folder in folders for path in folder.list_replaced())]
 
 
 def _carry_out(build: Build, plan: Plan, steps: Steps, report: ReportPlan | None) -> str:

@@ -89,17 +89,25 @@ def choose_rows(config: BuildConfig) -> RowOptions:
 
 
 def _compare(build: Build, folder: OutputFolder) -> Step:
-    """What of a folder's splits is published already."""
-    total = len(folder.keys)
+    """What of a folder's splits is published already, or was done by a run that was cut short."""
     published = folder.published_parts()
     if build.overwrite or published is None:
-        return Step(False, "--overwrite" if build.overwrite else "there is no finished one yet", total, total)
-    whole = {key for index, key in enumerate(published.keys) if published.is_whole(index)}
+        return _count_unfinished(folder, set(), "--overwrite" if build.overwrite else "there is no finished one yet")
+    whole = published.whole_keys()
     missing = sum(key not in whole for key in folder.keys)
     if not missing and list(folder.keys) == list(published.keys):
-        return Step(True, "all files are as they were", 0, total)
+        return Step(True, "all files are as they were", 0, len(folder.keys))
     gone = len(set(published.keys) - set(folder.keys))
-    return Step(False, f"{missing:,} new or changed, {gone:,} leave", missing, total)
+    return _count_unfinished(folder, whole, f"{missing:,} new or changed, {gone:,} leave")
+
+
+def _count_unfinished(folder: OutputFolder, whole: set[str], reason: str) -> Step:
+    """A step that is to be done, for what is neither `whole` nor left by a run that was cut short."""
+    missing = [key for key in folder.keys if key not in whole]
+    unfinished = folder.unfinished_keys()
+    kept = sum(key in unfinished for key in missing)
+    more = f"; {kept:,} already done by a run that did not finish" if kept else ""
+    return Step(False, reason + more, len(missing) - kept, len(folder.keys))
 
 
 def _plan_training(build: Build, count: Step) -> Step:

@@ -190,7 +190,7 @@ def parse_config(text: str, *, name: str = "configuration") -> BuildConfig:
     content = _parse_yaml(text, name)
     if not isinstance(content, dict):
         found = "nothing" if content is None else f"a {type(content).__name__}"
-        raise ConfigError(f"{name}: {found} where the keys {', '.join(BuildConfig.model_fields)} belong")
+        raise ConfigError(f"{name}: {found} found where the keys {', '.join(BuildConfig.model_fields)} belong")
     try:
         return BuildConfig.model_validate(content)
     except ValidationError as error:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from tokenmill.errors import OutputExistsError, UsageError
 from tokenmill.templates import Template
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.tokenizer_files import write_file
 
 
 def parse_specials(words: Sequence[str]) -> dict[str, int] | None:
@@ -19,7 +19,7 @@ def parse_specials(words: Sequence[str]) -> dict[str, int] | None:
         if not token or not (number.isascii() and number.isdigit()):
             raise UsageError(f"--special {word!r} is no token, `=` and an id, such as '<|endoftext|>=100257'")
         if token in specials:
-            raise UsageError(f"--special {token!r} is given twice")
+            raise UsageError(f"--special {token!r} is given twice; give each token one id")
         specials[token] = int(number)
     return specials or None
 
@@ -43,10 +43,8 @@ def convert_tokenizer(
         parts = {"pretokenizer": tokenizer.pretokenizer, "normalizer": tokenizer.normalizer}
         tokenizer = Tokenizer(tokenizer.model, **parts, template=template, training=tokenizer.training)
     files = tokenizer.to_format(format)
-    folder = Path(target)
-    paths = (
-        {folder / name: content for name, content in files.items()} if len(files) > 1 else {folder: next(iter(files.values()))}
-    )
+    into_folder = len(files) > 1
+    paths = {Path(target, name) if into_folder else Path(target): content for name, content in files.items()}
     for path in paths:
         if path.is_dir():
             raise UsageError(f"{path} is a folder; give the name of a file")
@@ -54,6 +52,4 @@ def convert_tokenizer(
             raise OutputExistsError(f"{path} exists; choose another name, or give --overwrite")
     for path, content in paths.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
+        write_file(path, content)

@@ -5,9 +5,10 @@ Counts made elsewhere are taken too: a Parquet file, or a folder of them, with t
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pipeline.outputs import LEDGER, OutputFolder
 from tokenmill import __version__, schemas
 from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.normalizers import Normalizer
+from tokenmill.parquet_footer import open_parquet, read_table
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
 from transforms.files import list_files, read_file
@@ -97,8 +99,11 @@ def read_normalizer(path: str) -> Normalizer | None:
 def _read_spec(path: str, key: bytes) -> Any:
     """A name, or what `_write_part` made JSON of."""
     metadata = _open_parquet(_list_parts(path)[0]).schema_arrow.metadata or {}
-    text = metadata.get(key, b"").decode()
-    return json.loads(text) if text.startswith(("{", "[")) else text
+    try:
+        text = metadata.get(key, b"").decode()
+        return json.loads(text) if text.startswith(("{", "[")) else text
+    except ValueError as error:
+        raise UnreadableFileError(f"{path}: {key.decode()} in its footer is damaged ({error}); count the corpus again") from None
 
 
 def check_pretokenizer(path: str, asked: PreTokenizer | None) -> PreTokenizer:
@@ -127,7 +132,7 @@ def read_counts(path: str) -> pa.Table:
 
     Without `first_seen`, rows are in order of first occurrence.
     """
-    tables = [_complete(_open_parquet(part).read()) for part in _list_parts(path)]
+    tables = [_complete(_read_part(part)) for part in _list_parts(path)]
     if len(tables) == 1:
         return check_counts(tables[0], path).combine_chunks()
     return sort_counts(combine_counts(check_counts(table, path) for table in tables))
@@ -147,10 +152,23 @@ def _list_parts(path: str) -> list[str]:
 
 
 def _open_parquet(path: str) -> pq.ParquetFile:
+    with _opening(path) as stream:
+        return open_parquet(stream)[0]
+
+
+def _read_part(path: str) -> pa.Table:
+    with _opening(path) as stream:
+        return read_table(stream)
+
+
+@contextlib.contextmanager
+def _opening(path: str) -> Iterator[IO[bytes]]:
+    """A file of word counts, with what goes wrong as `UnreadableFileError`."""
     try:
-        return pq.ParquetFile(FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UnreadableFileError(f"{path}: not a Parquet file ({error}); make it again, or give another --format") from None
+        yield FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise UnreadableFileError(f"{path}: not a Parquet file ({reason}); make it again, or give another --format") from None
 
 
 def _read_partitions(folder: OutputFolder) -> list[pa.Table]:

@@ -15,6 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipeline import accounting, counts_folder
 from pipeline.accounting import MaxRejects, describe_split
+from pipeline.apart import check_apart, check_spared
 from pipeline.dataset_manifest import fill_frame, frame_dataset
 from pipeline.fingerprints import describe_job, hash_bytes, key_splits
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
@@ -24,7 +25,6 @@ from pipeline.planning import (
     Corpus,
     Execution,
     Plan,
-    check_apart,
     check_unchanged,
     choose_workers,
     fork_workers,
@@ -126,7 +126,9 @@ def train_on_corpus(
     try:
         # The counts go, and their rejects with them: a message must not send anybody there.
         lenient = replace(corpus, max_rejects=MaxRejects())
-        manifest = count_corpus(lenient, options.pretokenizer, working, run, normalizer=options.normalizer)
+        plan = plan_corpus(lenient, run)
+        check_spared(plan, [output])
+        manifest = count_corpus(lenient, options.pretokenizer, working, run, normalizer=options.normalizer, plan=plan)
         totals = manifest["totals"]
         accounting.check_rejects(totals, corpus.max_rejects, "`tokenmill count` keeps a file that")
         if totals["rejected"] and not totals["distinct_words"]:
@@ -142,7 +144,7 @@ def train_on_corpus(
 
 def find_output_file(path: str, *, such_as: str) -> bool:
     """Whether what `--output` names is there already. Raises `UsageError` for what cannot be the name of a file."""
-    if not path or (is_local(path) and os.path.isdir(path)):
+    if not path or (is_local(path) and os.path.exists(path) and not os.path.isfile(path)):  # a pipe would be waited for
         raise UsageError(f"--output {path!r} must be the name of a file, such as {such_as}")
     try:
         exists: bool = FileSystems.exists(path)
@@ -182,9 +184,10 @@ def encode_corpus(
 
     With `update` a dataset that is published is brought up to date: only splits that are new are encoded.
     """
-    tokenizer, rows = load_tokenizer(tokenizer_path), rows or RowOptions()
-    options = make_encode_options(corpus, tokenizer, rows)
-    packing, content = options.packing, tokenizer.to_bytes()
+    tokenizer = load_tokenizer(tokenizer_path)
+    content = tokenizer.to_bytes()
+    options = make_encode_options(corpus, tokenizer, rows or RowOptions(), sha256=hash_bytes(content))
+    packing = options.packing
     with _open_run("encode", options, corpus, output, run, overwrite=overwrite, update=update, plan=plan) as job:
         folder, plan = job.folder, job.plan
         carried = folder.working("tokenizer.json")
@@ -209,11 +212,11 @@ def encode_corpus(
     return manifest
 
 
-def make_encode_options(corpus: Corpus, tokenizer: Tokenizer, rows: RowOptions) -> EncodeOptions:
-    """All that the shards of a corpus depend on; what they go to is not said yet."""
+def make_encode_options(corpus: Corpus, tokenizer: Tokenizer, rows: RowOptions, *, sha256: str | None = None) -> EncodeOptions:
+    """All that the shards of a corpus depend on; what they go to is not said yet. `sha256`: the tokenizer's, if known."""
     shape = choose_shape(rows, tokenizer, pair=corpus.read.pair_column is not None)
     how = {"packing": choose_packing(rows, tokenizer), "shape": shape, "shuffle": rows.shuffle}
-    return EncodeOptions(corpus.read, "", hash_bytes(tokenizer.to_bytes()), **how)
+    return EncodeOptions(corpus.read, "", sha256 or tokenizer.sha256, **how)
 
 
 @dataclass(frozen=True)
@@ -244,6 +247,7 @@ def _open_run(
     folder.check_free(overwrite=overwrite or update)
     parse_options(run.beam_args, workers=run.workers or 1)
     plan = plan or plan_corpus(corpus, run)
+    check_spared(plan, folder.list_replaced())
     keys = key_splits(plan.splits, plan.stamps, describe_job(name, options))
     folder = OutputFolder(output, keys, "group" if name == "count" else "shard")
     with folder.hold() as lock:

@@ -25,13 +25,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich.filesize import decimal as show_bytes
 
 from pipeline.build import make_corpus, make_training
 from pipeline.build_steps import choose_rows
 from pipeline.config import BuildConfig
 from pipeline.driver import make_encode_options
 from pipeline.inputs import pack_ranges, resolve_inputs
-from pipeline.planning import SMALL_INPUT_BYTES, Corpus
+from pipeline.planning import Corpus, count_paying_workers
 from pipeline.progress import count_things
 from tokenmill import schemas
 from tokenmill.errors import NothingToTrainOnError, UsageError
@@ -112,7 +113,7 @@ def estimate_build(config: BuildConfig, share: float) -> tuple[Estimate, Sample]
     with tempfile.TemporaryDirectory() as temporary:
         sample = take_sample(chosen, corpus, training, config, temporary)
     size = sum(split.size for split in whole)
-    workers = config.workers or (1 if size < SMALL_INPUT_BYTES else max(1, min(os.cpu_count() or 1, len(whole))))
+    workers = config.workers or count_paying_workers(size, len(whole))
     estimate = extrapolate(sample, files=len(files), size=size, splits=len(whole), workers=workers)
     known = [part.rows for part in parts]
     return (estimate if None in known else replace(estimate, documents=sum(filter(None, known)))), sample
@@ -180,16 +181,11 @@ def _encode(units: Sequence[Split], corpus: Corpus, tokenizer: Tokenizer, config
     options = make_encode_options(corpus, tokenizer, choose_rows(config))
     options = replace(options, shards_folder=temporary, journal_folder=temporary, rejects_folder=temporary)
     tokenizer.encode(" ")
-    whole = [Split(0, tuple(part for unit in units for part in unit.ranges), sum(unit.size for unit in units))]
+    whole = Split(0, tuple(part for unit in units for part in unit.ranges), sum(unit.size for unit in units))
     began = time.process_time()
-    records = [encode_split(split, tokenizer, options, 1) for split in whole]
-    shards = [record["shard"] for record in records]
-    return {
-        "bytes": sum(split.size for split in whole),
-        "tokens": sum(shard.get("tokens", 0) for shard in shards),
-        "shard": sum(shard.get("bytes", 0) for shard in shards),
-        "seconds": time.process_time() - began,
-    }
+    shard = encode_split(whole, tokenizer, options, 1)["shard"]
+    seconds = time.process_time() - began
+    return {"bytes": whole.size, "tokens": shard.get("tokens", 0), "shard": shard.get("bytes", 0), "seconds": seconds}
 
 
 def extrapolate(sample: Sample, *, files: int, size: int, splits: int, workers: int) -> Estimate:
@@ -268,15 +264,6 @@ def measure_disk(output: str) -> int | None:
     while not os.path.isdir(path):
         path = os.path.dirname(path)
     return shutil.disk_usage(path).free
-
-
-def show_bytes(number: float) -> str:
-    """`1.5 GB`."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.1f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB"
 
 
 def describe_estimate(estimate: Estimate, sample: Sample, config: BuildConfig) -> str:

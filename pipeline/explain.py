@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -113,9 +114,9 @@ def parse_word(argument: str) -> tuple[str, int]:
 
 def add_up_counts(words: Iterable[tuple[str, int]]) -> dict[str, int]:
     """Counts of words in the order in which they first come; a word that comes again adds to its count."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for word, count in words:
-        counts[word] = counts.get(word, 0) + count
+        counts[word] += count
     return counts
 
 
@@ -123,13 +124,12 @@ def count_words(texts: Iterable[str], pretokenizer: PreTokenizer) -> dict[str, i
     """The words of texts and their counts, in corpus order; stops with UsageError at more text than can be explained."""
     from tokenmill.explain.encoding import place_words
 
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     characters = 0
     for text in texts:
         characters += len(text)
         check_length(characters, "standard input has, so far,", "give less text")
-        for word, _ in place_words(pretokenizer, text):
-            counts[word] = counts.get(word, 0) + 1
+        counts.update(word for word, _ in place_words(pretokenizer, text))
     return counts
 
 

@@ -11,6 +11,7 @@ would be missing in the copy. So only the command line asks for it, before its f
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from collections.abc import Callable
 from typing import IO, Any, NoReturn
 
 _POLL_SECONDS = 0.02
+_GARBAGE_THRESHOLDS = (100_000, 50, 50)
 _STANDARD = (0, 1, 2)
 
 
@@ -38,11 +40,16 @@ class ForkedWorker:
         self.returncode: int | None = None
         self._lock = threading.Lock()
         reading, writing = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which those of libraries are counted as
-            self.pid = os.fork()
-        if self.pid == 0:
-            _be_worker(reading, self.output.fileno(), warm_up)
+        # What Python and libraries do around a fork swallows a Ctrl-C that comes in it: it is to come after that.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which those of libraries are counted as
+                self.pid = os.fork()
+            if self.pid == 0:
+                _be_worker(reading, self.output.fileno(), warm_up, mask)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(reading)
         self.stdin: IO[bytes] = os.fdopen(writing, "wb", buffering=0)
 
@@ -88,6 +95,8 @@ class ForkedWorkers:
         if self._asked or sys.platform != "linux" or threading.active_count() > 1:
             return
         self._asked = True
+        gc.freeze()  # what there is now stays: nobody looks for garbage in it, and copies share its pages
+        gc.set_threshold(*_GARBAGE_THRESHOLDS)
         sys.stdout.flush()
         sys.stderr.flush()
         self._ready = [ForkedWorker(warm_up) for _ in range(number)]
@@ -96,7 +105,7 @@ class ForkedWorkers:
         return self._ready.pop() if self._ready else None
 
 
-def _be_worker(reading: int, output: int, warm_up: Callable[[], Any]) -> NoReturn:
+def _be_worker(reading: int, output: int, warm_up: Callable[[], Any], mask: set[signal.Signals | int]) -> NoReturn:
     """Cut what ties the copy to the driver (files, pipes, signals), get ready, and work once the job is known."""
     try:
         for descriptor, standard in zip((reading, output, output), _STANDARD, strict=True):
@@ -105,6 +114,7 @@ def _be_worker(reading: int, output: int, warm_up: Callable[[], Any]) -> NoRetur
         sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode) for number, mode in zip(_STANDARD, "rww", strict=True))
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         warm_up()
         if line := _read_line(0):
             os.environ.update(json.loads(line))

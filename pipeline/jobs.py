@@ -31,12 +31,21 @@ BuildGraph = Callable[[beam.Pipeline], None]
 LATENESS_SECONDS = 10 * 365 * 24 * 3600
 
 
+def largest_first(splits: Sequence[Split]) -> list[Split]:
+    """Splits in the order in which they are handed out.
+
+    A local run deals them to its workers in turn, and so gives all of them about as much to do; with other runners what is left
+    for the end is small. What comes out is the same in any order.
+    """
+    return sorted(splits, key=lambda split: -split.size)
+
+
 def count_graph(splits: Sequence[Split], options: CountOptions) -> BuildGraph:
     """The graph that counts the words of `splits`."""
 
     def build(pipeline: beam.Pipeline) -> None:
         register_coders()
-        pipeline | "Splits" >> beam.Create(splits, reshuffle=False) | CountWords(options, len(splits))
+        pipeline | "Splits" >> beam.Create(largest_first(splits), reshuffle=False) | CountWords(options, len(splits))
 
     return build
 
@@ -45,7 +54,7 @@ def encode_graph(splits: Sequence[Split], options: EncodeOptions, total: int) ->
     """The graph that encodes `splits`, which are those still to be done of `total`."""
 
     def build(pipeline: beam.Pipeline) -> None:
-        pipeline | "Splits" >> beam.Create(splits, reshuffle=False) | EncodeDocuments(options, total)
+        pipeline | "Splits" >> beam.Create(largest_first(splits), reshuffle=False) | EncodeDocuments(options, total)
 
     return build
 
@@ -55,7 +64,7 @@ def report_graph(splits: Sequence[Split], options: ReportOptions) -> BuildGraph:
 
     def build(pipeline: beam.Pipeline) -> None:
         register_coders()
-        pipeline | "Splits" >> beam.Create(splits, reshuffle=False) | MeasureDocuments(options)
+        pipeline | "Splits" >> beam.Create(largest_first(splits), reshuffle=False) | MeasureDocuments(options)
 
     return build
 

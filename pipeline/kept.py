@@ -44,6 +44,10 @@ class Parts:
             return False
         return measure_file(FileSystems.join(self.folder, found[1]["path"])) == found[1]["bytes"]
 
+    def whole_keys(self) -> set[str]:
+        """The keys of the splits that are done."""
+        return {key for index, key in enumerate(self.keys) if self.is_whole(index)}
+
     def reject(self, index: int) -> str:
         """The file of a split's rejects. A shard that was published tells its name, for it may be one of a stream's."""
         shard = self.records[index].get("shard") if index in self.records else None
@@ -97,20 +101,28 @@ def write_keys(folder: str, keys: Sequence[str]) -> None:
     write_file_atomically(FileSystems.join(folder, KEYS), json.dumps(list(keys)).encode())
 
 
-def read_run(folder: str, parts: str) -> Parts | None:
-    """The parts in the folder of an earlier run, of the kind that lies in `parts`; None where it does not say."""
+def read_run(folder: str, parts: str, *, repair: bool = True) -> Parts | None:
+    """The parts in the folder of an earlier run, of the kind that lies in `parts`; None where it does not say.
+
+    Records that are damaged are deleted, or without `repair` the run is passed over.
+    """
     keys = read_json(FileSystems.join(folder, KEYS))
     if not isinstance(keys, list):
         return None
-    records = read_records(FileSystems.join(folder, "journal"))
+    try:
+        records = read_records(FileSystems.join(folder, "journal"), repair=repair)
+    except UnreadableFileError:
+        return None
     return Parts(keys, records, FileSystems.join(folder, parts), FileSystems.join(folder, "rejects"))
 
 
-def read_records(folder: str) -> dict[int, dict[str, Any]]:
-    """The records of a journal; those that are damaged are deleted, and their splits done again."""
+def read_records(folder: str, *, repair: bool = True) -> dict[int, dict[str, Any]]:
+    """The records of a journal; those that are damaged are deleted, and their splits done again (or raise, without `repair`)."""
     try:
         return Journal(folder).records()
     except UnreadableFileError:
+        if not repair:
+            raise
         for path in list_files(folder, "split-*.json"):
             if not isinstance(read_json(path), dict):
                 FileSystems.delete([path])

@@ -45,9 +45,36 @@ def list_local(text: str) -> tuple[str, dict[str, int]]:
     if os.path.exists(path):
         return os.path.dirname(path), {os.path.basename(path): measure_file(path)}
     root = glob_root(path)
-    matches = [match for match in glob.glob(path, recursive=True) if not os.path.isdir(match)]
+    _refuse_unlisted(path)
+    matches = [match for match in glob.glob(path, recursive=True) if not _is_passed_over(match, path)]
     paths = without_hidden({os.path.relpath(match, root or "."): match for match in matches}, path.removeprefix(root))
     return root, {name: measure_file(match) for name, match in paths.items()}
+
+
+def _refuse_unlisted(pattern: str) -> None:
+    """`glob` passes over a folder that it may not list, and over all that is in it, without a word."""
+    parts = pattern.split("/")
+    for place, part in enumerate(parts):
+        if not glob.has_magic(part) or "**" in parts[max(0, place - 1) : place]:  # those below `**` are looked at with it
+            continue
+        above = "/".join(parts[: place + (part == "**")]) or ("" if place else ".")
+        for folder in glob.iglob(above + "/", recursive=True):
+            try:
+                os.scandir(folder).close()
+            except OSError as error:
+                _refuse_folder(error)
+
+
+def _is_passed_over(match: str, pattern: str) -> bool:
+    """Whether a match is a folder, of which a glob takes nothing: well meant by `data/*`, but hardly by `data/*.parquet`."""
+    if not os.path.isdir(match):
+        return False
+    last = posixpath.basename(pattern)
+    if "." in last and not last.endswith("*"):
+        raise UnreadableFileError(
+            f"{match}: is a folder, of which {pattern!r} takes no file; give {pattern + '/*'!r}, or rename it"
+        )
+    return True
 
 
 def measure_file(path: str) -> int:
@@ -55,7 +82,7 @@ def measure_file(path: str) -> int:
     try:
         found = os.stat(path)
     except OSError as error:
-        raise UnreadableFileError(f"{path}: cannot be opened: {error.strerror}") from error
+        raise UnreadableFileError(f"{path}: cannot be opened: {error.strerror}; check the path, or leave it out") from error
     if not stat.S_ISREG(found.st_mode):
         raise UnreadableFileError(f"{path}: is neither a file nor a folder; write its contents to a file first")
     return found.st_size
@@ -74,7 +101,9 @@ def walk_folder(folder: str) -> Iterator[str]:
 
 
 def _refuse_folder(error: OSError) -> None:
-    raise UnreadableFileError(f"{error.filename}: cannot be listed: {error.strerror}") from error
+    raise UnreadableFileError(
+        f"{error.filename}: cannot be listed: {error.strerror}; check its permissions, or leave it out"
+    ) from error
 
 
 def without_hidden(files: dict[str, _Value], pattern: str) -> dict[str, _Value]:

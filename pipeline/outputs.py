@@ -181,6 +181,15 @@ class OutputFolder:
             return None
         return Parts([shard["key"] for shard in shards], dict(enumerate(map(_read_record, shards))), self.path, rejects)
 
+    def unfinished_keys(self) -> set[str]:
+        """The keys of the splits that were done by runs which have published nothing, and which `begin` takes over."""
+        runs = [read_run(left, posixpath.basename(self.parts), repair=False) for left in list_folders(self.join("_work"))]
+        return {key for run in runs if run is not None for key in run.whole_keys()}
+
+    def list_replaced(self) -> list[str]:
+        """Paths of the files that are published here: the next run replaces them."""
+        return [self.join(*name.split("/")) for name in [*self._list_published(), schemas.MANIFEST]]
+
     def _own_parts(self) -> Parts:
         return Parts(self.keys, read_records(self.journal), self.parts, self.rejects)
 

@@ -95,31 +95,27 @@ def describe_reading(corpus: Corpus) -> dict[str, Any]:
 
 
 def check_unchanged(plan: Plan) -> None:
-    """A file that grew, shrank or was replaced while it was read would be published in part, or with wrong row numbers."""
+    """A file that grew, shrank or was replaced while it was read would be published in part, or with wrong row numbers.
+
+    Its size is also to be the one that it was listed with: by that it was cut, and its state was looked at a moment later.
+    """
     now = _look_at_files(plan.files)
-    changed = [path for path in (file.path for file in plan.files) if path in now and now[path][:2] != plan.states[path][:2]]
-    if changed:
+    then = {file.path: (file.size, plan.states[file.path][1]) for file in plan.files if file.path in now}
+    if changed := [path for path, known in then.items() if now[path][:2] != known]:
         raise UnreadableFileError(f"{changed[0]}: changed while it was read; nothing is published; run again when it is at rest")
 
 
-def check_apart(corpus: Corpus, output: str) -> None:
-    """An output inside an input folder would be read as input the next time (but for names that are passed over)."""
-    for path in corpus.inputs:
-        if not os.path.isdir(path):
-            continue
-        inside = os.path.relpath(os.path.realpath(output), os.path.realpath(path))
-        if not inside.startswith("..") and not any(name.startswith(("_", ".")) for name in inside.split("/") if name != "."):
-            raise UsageError(f"the output {output} lies in the input folder {path}; choose a folder outside of it")
-
-
 def choose_workers(plan: Plan, run: Execution) -> int:
-    """The number asked for, or as many as pay: one for small inputs, else one a core, never more than splits."""
-    if run.workers is not None:
-        return run.workers
-    if sum(split.size for split in plan.splits) < SMALL_INPUT_BYTES:
+    """The number asked for, or as many as pay."""
+    return run.workers or count_paying_workers(sum(split.size for split in plan.splits), len(plan.splits))
+
+
+def count_paying_workers(size: int, splits: int) -> int:
+    """How many processes pay for `size` bytes in `splits`: one for small inputs, else one a core, never more than splits."""
+    if size < SMALL_INPUT_BYTES:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, len(plan.splits)))
+    return max(1, min(cores, splits))
 
 
 def fork_workers(plan: Plan, run: Execution, warm_up: Callable[[], Any]) -> None:

@@ -82,9 +82,9 @@ def pin(folder: str, target: str) -> str:
     """
     manifest = read_manifest(folder)
     if manifest is None:
-        raise UsageError(f"{folder}: no finished dataset is there to pin")
+        raise DataError(f"{folder}: no finished dataset is there to pin; build or encode it first")
     if manifest.get("format") not in (schemas.DATASET_FORMAT, schemas.WORD_COUNTS_FORMAT):
-        raise UsageError(f"{folder}: {schemas.MANIFEST} was not written by tokenmill: there is nothing to pin")
+        raise DataError(f"{folder}: {schemas.MANIFEST} was not written by tokenmill; give a dataset or word counts")
     if manifest["format"] == schemas.DATASET_FORMAT:
         check_manifest(folder, manifest)
     if os.path.exists(target) if is_local(target) else list_files(target, "*"):

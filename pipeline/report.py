@@ -16,6 +16,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from pipeline import accounting, driver
+from pipeline.apart import check_spared
 from pipeline.jobs import report_graph
 from pipeline.planning import Corpus, Execution, Plan, check_unchanged, choose_workers, fork_workers, plan_corpus
 from pipeline.runners import parse_options, run_pipeline
@@ -74,6 +75,7 @@ def carry_out(
     here, or to a temporary folder of this machine.
     """
     plan = planned.plan
+    check_spared(plan, [] if output is None else [output])
     tokenizers = dict(zip(name_paths(tokenizer_paths), map(driver.load_tokenizer, tokenizer_paths), strict=True))
     measurement = Measurement(list(tokenizers.values()))
     fork_workers(plan, run, lambda: measurement.add([" "]))

@@ -22,7 +22,7 @@ _SHOWN_SPECIALS = 5
 
 @dataclass(frozen=True)
 class RowOptions:
-    """The options --block, --pack, --tail, --eos, --pad, --segment-ids, --position-ids and --shuffle, as they are given."""
+    """The options of `encode` that say what rows are, --block to --allow-special, as they are given."""
 
     block: int | None = None
     pack: str | None = None

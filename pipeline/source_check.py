@@ -12,7 +12,6 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
@@ -25,6 +24,7 @@ from tokenmill import schemas
 from tokenmill.alphabets import ByteAlphabet
 from tokenmill.errors import DataError, UsageError
 from tokenmill.packing import Packing
+from tokenmill.parquet_footer import read_table
 from tokenmill.tokenizer import Tokenizer
 from transforms.encode import EncodeOptions, encode_split
 from transforms.files import delete_files, file_exists, write_file_atomically
@@ -156,7 +156,7 @@ def _decode_some(
     """Documents of a shard, decoded, are the texts of the source, byte by byte."""
     path = FileSystems.join(folder, manifest["shards"][number]["path"])
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        rows = pq.ParquetFile(file).read(columns=["doc_id", "input_ids"])
+        rows = read_table(file, ["doc_id", "input_ids"])
     step = max(1, rows.num_rows // DEEP_DOCUMENTS)
     places = range(0, rows.num_rows, step)
     decoded = {rows["doc_id"][place].as_py(): tokenizer.decode_bytes(rows["input_ids"][place].as_py()) for place in places}

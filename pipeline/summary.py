@@ -87,9 +87,9 @@ def describe_writing(manifest: Mapping[str, Any], output: str) -> str:
     """The lines on the shards of a dataset."""
     totals, rows = manifest["totals"], manifest["tokenizer"]["embedding_rows"]
     size, shards = sum(shard["bytes"] for shard in manifest["shards"]), totals["shards"]
-    ratio = f", {totals['bytes'] / totals['tokens']:.2f} bytes of text a token" if totals["tokens"] else ""
+    density = f", {totals['bytes'] / totals['tokens']:.2f} bytes of text a token" if totals["tokens"] else ""
     return (
-        f"encoded  {totals['encoded']:,} documents into {totals['tokens']:,} tokens{ratio}\n"
+        f"encoded  {totals['encoded']:,} documents into {totals['tokens']:,} tokens{density}\n"
         f"{describe_lost_words(totals)}"
         f"{describe_cutting(manifest)}"
         f"{describe_packing(manifest)}"

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tokenmill import schemas
 from tokenmill.block_rows import PART_COLUMNS, join_parts, list_parts
 from tokenmill.errors import DataError, TokenmillError, UsageError
 from tokenmill.models import MAX_ID
+from tokenmill.parquet_footer import check_rows, open_parquet
 from tokenmill.shard_files import check_manifest
 from tokenmill.tokenizer import Tokenizer
 
@@ -102,7 +102,10 @@ def check_dataset(folder: str) -> dict[str, Any]:
 
     manifest = read_manifest(folder)
     if manifest is None or manifest.get("format") != schemas.DATASET_FORMAT:
-        raise DataError(f"{folder!r} is neither a token id nor a finished dataset: it holds no {schemas.MANIFEST} of one")
+        raise DataError(
+            f"{folder!r} is neither a token id nor a finished dataset: it holds no {schemas.MANIFEST} of one; "
+            "`tokenmill encode` makes one"
+        )
     check_manifest(folder, manifest)
     return manifest
 
@@ -113,13 +116,14 @@ def read_shard(path: str) -> Iterator[tuple[str, list[int]]]:
     from apache_beam.io.filesystems import FileSystems
 
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        shard = pq.ParquetFile(file)
+        shard, footer = open_parquet(file)
         if "doc_ids" in shard.schema_arrow.names:
             blocks = shard.read(columns=list(PART_COLUMNS))
             yield from ((doc_id, tokens.tolist()) for doc_id, tokens in join_parts(list_parts(blocks)))
             return
-        for batch in shard.iter_batches(batch_size=1024, columns=schemas.TOKENS.names):
-            yield from zip(batch["doc_id"].to_pylist(), batch["input_ids"].to_pylist(), strict=True)
+        batches = shard.iter_batches(batch_size=1024, columns=schemas.TOKENS.names)
+        for batch in check_rows(batches, sum(footer.rows.tolist())):
+            yield from zip(batch["doc_id"].cast(pa.string()).to_pylist(), batch["input_ids"].to_pylist(), strict=True)
 
 
 def parse_id(word: str) -> int:

@@ -24,14 +24,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 
+from pipeline.accounting import SUMMED
 from pipeline.counts_folder import fingerprint_inputs
 from pipeline.fingerprints import hash_bytes
 from pipeline.outputs import read_manifest
 from tokenmill import schemas
-from tokenmill.errors import DataError, UsageError
+from tokenmill.errors import DataError
+from tokenmill.parquet_footer import open_parquet, read_table
 from transforms.files import file_exists, list_files, read_file
 
-_SUMMED = ("documents", "encoded", "empty", "rejected", "replaced", "bytes")
 _THREADS = 8
 #: What comes of a manifest whose entries are missing or of another kind.
 DAMAGED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError)
@@ -53,11 +54,11 @@ class Findings:
 
 
 def verify_folder(folder: str) -> tuple[dict[str, Any], Findings]:
-    """Check a dataset or word counts; the manifest and what was found. `UsageError` for a folder that is neither."""
+    """Check a dataset or word counts; the manifest and what was found. `DataError` for a folder that is neither."""
     manifest = read_manifest(folder)
     found = Findings()
     if manifest is None or manifest.get("format") not in (schemas.DATASET_FORMAT, schemas.WORD_COUNTS_FORMAT):
-        raise UsageError(f"{folder}: neither a dataset nor word counts: no {schemas.MANIFEST} of one; is the build finished?")
+        raise DataError(f"{folder}: neither a dataset nor word counts: no {schemas.MANIFEST} of one; is the build finished?")
     try:
         if manifest["format"] == schemas.DATASET_FORMAT:
             _check_dataset(folder, manifest, found)
@@ -131,9 +132,9 @@ def check_shard(folder: str, manifest: Mapping[str, Any], shard: Mapping[str, An
     elif hash_bytes(content) != shard["sha256"]:
         yield "other bytes than the manifest's sha256 is of"
     try:
-        file = pq.ParquetFile(pa.BufferReader(content))
+        file, footer = open_parquet(pa.BufferReader(content))
         yield from _check_rows(file, manifest, shard)
-        yield from _check_layout(file, manifest.get("packing"))
+        yield from _check_layout(file, footer.rows.tolist(), manifest.get("packing"))
         yield from _check_footer(file.schema_arrow.metadata or {}, manifest, shard)
     except (pa.ArrowException, OSError, ValueError) as error:
         yield f"cannot be read ({str(error).splitlines()[0]})"
@@ -174,14 +175,13 @@ def _check_footer(footer: Mapping[bytes, bytes], manifest: Mapping[str, Any], sh
         yield "packed in another way than the manifest says"
 
 
-def _check_layout(file: pq.ParquetFile, packing: Mapping[str, Any] | None) -> Iterator[str]:
+def _check_layout(file: pq.ParquetFile, groups: list[int], packing: Mapping[str, Any] | None) -> Iterator[str]:
     """Columns and row groups of packed blocks are those by which readers find their places."""
     if packing is None:
         return
     if file.schema_arrow.names != packing["columns"]:
         yield f"columns {', '.join(file.schema_arrow.names)}, the manifest says {packing['columns']}"
-    size, last = packing["row_group_blocks"], file.metadata.num_row_groups - 1
-    groups = [file.metadata.row_group(number).num_rows for number in range(last + 1)]
+    size = packing["row_group_blocks"]
     if any(rows != size for rows in groups[:-1]) or any(rows > size for rows in groups[-1:]):
         yield f"row groups of {', '.join(map(str, groups[:3]))} blocks, the manifest says {size}"
 
@@ -210,7 +210,7 @@ def _check_counts(folder: str, manifest: Mapping[str, Any], found: Findings) -> 
         if not file_exists(path) or hash_bytes(_read(path)) != part["sha256"]:
             found.add(f"{part['path']}: missing, or other bytes than the manifest's sha256 is of; count again")
             continue
-        table = pq.read_table(pa.BufferReader(_read(path)), columns=["count"])
+        table = read_table(pa.BufferReader(_read(path)), ["count"])
         words, total = words + table.num_rows, total + int(np.sum(table["count"].to_numpy()))
     if not found.problems and (words, total) != (manifest["totals"]["distinct_words"], manifest["totals"]["words"]):
         found.add(f"{words:,} distinct words, {total:,} words: the manifest says otherwise; count again")
@@ -226,7 +226,7 @@ def _check_books(manifest: Mapping[str, Any], found: Findings) -> None:
     for account in [*files, totals, *(account for shard in shards for account in shard["files"])]:
         if account["documents"] != account["encoded"] + account["rejected"]:
             found.add(f"{account.get('name', 'totals')}: {account['documents']} documents are not encoded + rejected")
-    for name in _SUMMED:
+    for name in SUMMED:
         if totals[name] != sum(file[name] for file in files):
             found.add(f"totals: {name} is not the sum of the files'")
     if "shards" not in manifest:
@@ -237,8 +237,8 @@ def _check_books(manifest: Mapping[str, Any], found: Findings) -> None:
         _check_rows_of_documents(manifest, found)
     sums = _sum_accounts(account for shard in shards for account in shard["files"])
     for file in files:
-        wanted = [*(file[name] for name in _SUMMED), file["fingerprint"]]
-        if sums.get(file["name"], [*[0] * len(_SUMMED), f"{0:032x}"]) != wanted:
+        wanted = [*(file[name] for name in SUMMED), file["fingerprint"]]
+        if sums.get(file["name"], [*[0] * len(SUMMED), f"{0:032x}"]) != wanted:
             found.add(f"{file['name']}: its account is not the sum of the shards'")
 
 
@@ -257,13 +257,13 @@ def _check_rows_of_documents(manifest: Mapping[str, Any], found: Findings) -> No
 
 
 def _sum_accounts(accounts: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Numbers by file, as `_SUMMED` names them, and the fingerprint."""
+    """Numbers by file, as `SUMMED` names them, and the fingerprint."""
     sums: dict[str, list[int]] = {}
     mask = (1 << 64) - 1
     for account in accounts:
-        numbers = [account[name] for name in _SUMMED]
+        numbers = [account[name] for name in SUMMED]
         halves = [int(account["fingerprint"][:16], 16), int(account["fingerprint"][16:], 16)]
-        old = sums.get(account["name"], [0] * (len(_SUMMED) + 2))
+        old = sums.get(account["name"], [0] * (len(SUMMED) + 2))
         sums[account["name"]] = [a + b for a, b in zip(old, [*numbers, *halves], strict=True)]
     return {name: [*row[:-2], f"{row[-2] & mask:016x}{row[-1] & mask:016x}"] for name, row in sums.items()}
 

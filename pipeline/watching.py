@@ -95,7 +95,7 @@ def stop_on_signal() -> Iterator[threading.Event]:
 def find_files(corpus: Corpus, *, is_begun: bool) -> list[SourceFile]:
     """The files that are there now. When one goes while they are listed, they are listed again.
 
-    None where there are none yet; when the dataset is begun, that is an `UnreadableFileError`, as is what cannot be listed.
+    None at all are an empty list; when the dataset is begun, they are an `UnreadableFileError`, as is what cannot be listed.
     """
     for _ in range(LISTINGS):
         try:

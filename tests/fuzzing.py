@@ -167,6 +167,55 @@ def fuzz_files(chance: random.Random, folder: Path) -> str:
     return f"{kind}{compression}"
 
 
+def fuzz_footers(chance: random.Random, folder: Path) -> str:
+    """Parquet whose footer alone is damaged, with all that writers put there: refused, or every row of it read."""
+    rows = [make_text(chance, 3) for _ in range(chance.randint(1, 9))]
+    content = damage_footer(chance, write_footer(chance, rows))
+    (folder / "a.parquet").write_bytes(content)
+    documents, rejects = read_file(folder / "a.parquet", chance)
+    assert documents + rejects == len(rows), f"{documents} documents and {rejects} rejects of {len(rows)} rows"
+    return "footer"
+
+
+def write_footer(chance: random.Random, rows: list[str]) -> bytes:
+    """A Parquet file with flat and nested columns, statistics and histograms of levels, in one of the ways there are."""
+    numbers = list(range(len(rows)))
+    columns = {
+        "text": pa.array(rows, pa.string()),
+        "id": pa.array(numbers, pa.int64()),
+        "lists": pa.array([[number, None] if number % 3 else None for number in numbers], pa.list_(pa.int32())),
+        "structs": pa.array([{"a": [str(number)], "b": number / 2} if number % 2 else None for number in numbers]),
+    }
+    taken = pa.table({name: columns[name] for name in ("text", *chance.sample(list(columns)[1:], chance.randint(0, 3)))})
+    sink = io.BytesIO()
+    pq.write_table(
+        taken,
+        sink,
+        row_group_size=chance.choice([2, 100]),
+        use_dictionary=chance.random() < 0.5,
+        write_statistics=chance.random() < 0.9,
+        write_page_index=chance.random() < 0.3,
+        store_schema=chance.random() < 0.5,
+        compression=chance.choice(["none", "zstd"]),
+    )
+    return sink.getvalue()
+
+
+def damage_footer(chance: random.Random, content: bytes) -> bytes:
+    """A few bits or bytes changed, put in or taken out, between the pages and the length of the footer, which stays right."""
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    footer = bytearray(content[start:-8])
+    for _ in range(chance.choice([1, 1, 1, 2, 3, 6])):
+        place, how = chance.randrange(len(footer)), chance.randrange(6)
+        if how < 3:
+            footer[place] ^= 1 << chance.randrange(8)
+        elif how < 5:
+            footer[place] = chance.choice([0, 0x7F, 0x80, 0xFF, 0x15, 0x16, 0x19, 0x1C, chance.randrange(256)])
+        else:
+            footer[place : place + chance.randrange(3)] = chance.randbytes(chance.randrange(4))
+    return content[:start] + bytes(footer) + len(footer).to_bytes(4, "little") + content[-4:]
+
+
 def write_rows(kind: str, rows: list[str]) -> bytes:
     if kind in ("txt", "jsonl"):
         return b"".join((json.dumps({"text": row}).encode() if kind == "jsonl" else b"row") + b"\n" for row in rows)
@@ -240,8 +289,8 @@ def change_value(chance: random.Random, value: Any) -> Any:
     return chance.choice([None, True, -1, 1 << 70, 0.5, "", "\ud800", "a", [], {}, [["a"]], {"a": []}, value])
 
 
-#: Of ten inputs, so many of each kind.
-KINDS = [fuzz_lines] * 3 + [fuzz_files] * 2 + [fuzz_encoding] * 3 + [fuzz_decoding, fuzz_formats]
+#: Of twelve inputs, so many of each kind.
+KINDS = [fuzz_lines] * 3 + [fuzz_files] * 2 + [fuzz_footers] * 2 + [fuzz_encoding] * 3 + [fuzz_decoding, fuzz_formats]
 
 
 def fuzz_one(number: int, seed: int, folder: Path) -> str:

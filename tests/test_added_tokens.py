@@ -222,14 +222,14 @@ def test_a_file_without_them_does_not_name_them() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"added_tokens": ["<t>"]}, "added_tokens[0]: '<t>' has no id in vocab"),
-        ({"added_tokens": ["b", "b"]}, "added_tokens[1]: 'b' stands twice"),
-        ({"added_tokens": ["b"], "special_tokens": ["b"]}, "added_tokens[0]: 'b' stands twice, in special_tokens too"),
+        ({"added_tokens": ["<t>"]}, "added_tokens[0]: '<t>' has no id in vocab; add it there"),
+        ({"added_tokens": ["b", "b"]}, "added_tokens[1]: 'b' stands twice; keep one"),
+        ({"added_tokens": ["b"], "special_tokens": ["b"]}, "added_tokens[0]: 'b' stands twice, in special_tokens too; keep one"),
         ({"added_tokens": ["ab"]}, "merge_rules[0]: the added token 'ab' can be no part of a rule"),
         ({"added_tokens": [7]}, "added_tokens[0]: 7 is no token"),
         ({"added_tokens": "b"}, "added_tokens: str found where list belongs"),
         ({"ids": "codepoint", "model": "char", "merge_rules": [], "vocab": {}, "added_tokens": ["b"]},
-         "added_tokens: there is none where code points are ids"),
+         "added_tokens: there is none where code points are ids; leave it out"),
     ],
 )  # fmt: skip
 def test_native_files_that_are_wrong(changes: dict[str, Any], message: str) -> None:

@@ -263,9 +263,10 @@ def test_long_words_with_marks() -> None:
          "a limit of the alphabet is for models of characters, not for byte-bpe; leave it out"),
         ({"model": "byte-bpe", "byte_fallback": True},
          "byte fallback is for characters without an id; a byte-bpe model has none"),
-        ({"byte_fallback": True, "continuation_prefix": "##"}, "byte fallback does not go together with marks on symbols"),
-        ({"max_token_length": 0}, "max token length 0 is below 1"),
-        ({"limit_alphabet": 0}, "limit of the alphabet 0 is below 1"),
+        ({"byte_fallback": True, "continuation_prefix": "##"},
+         "byte fallback does not go together with marks on symbols; leave one of both out"),
+        ({"max_token_length": 0}, "max token length 0 is below 1; give 1 or more"),
+        ({"limit_alphabet": 0}, "limit of the alphabet 0 is below 1; give 1 or more"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be(changes: dict[str, Any], message: str) -> None:
@@ -374,15 +375,15 @@ def test_two_keys_know_no_options() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"end_of_word_suffix": "b"}, "vocab: the end-of-word suffix 'b' has no id"),
-        ({"end_of_word_suffix": "xy"}, "vocab: the end-of-word suffix 'xy' has no id"),
+        ({"end_of_word_suffix": "b"}, "vocab: the end-of-word suffix 'b' has no id; add it"),
+        ({"end_of_word_suffix": "xy"}, "vocab: the end-of-word suffix 'xy' has no id; add it"),
         ({"end_of_word_suffix": "a"}, "merge_rules[0]: ('a', 'b') does not fit the mark 'a'"),
         ({"end_of_word_suffix": "b", "suffix_attached": True}, "merge_rules[0]: ('a', 'b') does not fit the mark 'b'"),
         ({"continuation_prefix": "#"}, "merge_rules[0]: ('a', 'b') does not fit the mark '#'"),
-        ({"suffix_attached": True}, "suffix_attached: there is no end_of_word_suffix that could be"),
+        ({"suffix_attached": True}, "suffix_attached: there is no end_of_word_suffix that could be; add one, or leave it out"),
         ({"byte_fallback": True}, "vocab: byte_fallback needs all 256 byte tokens; 256 are missing, first '<0x00>'"),
         ({"byte_fallback": 1}, "byte_fallback: int found where bool belongs"),
-        ({"ignore_merges": True}, "ignore_merges: a char-bpe model cannot do that, only byte-bpe without marks"),
+        ({"ignore_merges": True}, "ignore_merges: a char-bpe model cannot do that, only byte-bpe without marks; leave it out"),
     ],
 )
 def test_files_that_contradict_themselves(changes: dict[str, Any], message: str) -> None:

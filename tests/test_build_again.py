@@ -17,6 +17,7 @@ import pytest
 from pipeline import lock, state
 from pipeline.build import build_dataset, describe_build
 from pipeline.config import BuildConfig, parse_config
+from pipeline.outputs import OutputFolder
 from pipeline.progress import reporter
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill import errors
@@ -227,6 +228,40 @@ def test_a_dry_run_writes_nothing(corpus: Path, tmp_path: Path) -> None:
     assert "6 files new: " in text and "train    yes: there is no tokenizer yet" in text and not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("folder", "step", "reason"),
+    [("word-counts", "count   ", "there is no finished one yet"), ("tokens", "encode  ", "12 new or changed, 0 leave")],
+)
+def test_a_dry_run_sees_what_a_run_that_was_cut_short_has_done(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, step: str, reason: str
+) -> None:
+    config, output = configure(corpus, tmp_path / "out"), tmp_path / "out"
+    publish = OutputFolder.publish
+
+    def fail(self: OutputFolder, *contents: Any) -> None:
+        if self.path.endswith(folder):
+            raise KeyboardInterrupt
+        publish(self, *contents)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(OutputFolder, "publish", fail)
+        build(config)
+    records = sorted((output / folder).glob("_work/*/journal/split-*.json"))
+    records[0].unlink()
+    before = hash_folder(output)
+    kept = f"{step} 1 of 12 splits: {reason}; 11 already done by a run that did not finish\n"
+    assert kept in describe_build(config, QUIET, ()) + "\n"
+    damaged, content = records[1], records[1].read_bytes()
+    damaged.write_bytes(b"{")
+    assert f"{step} 12 of 12 splits: {reason}\n" in describe_build(config, QUIET, ()) + "\n", (
+        "that journal has to be put in order"
+    )
+    damaged.write_bytes(content)
+    assert hash_folder(output) == before, "nothing is written, nothing deleted"
+    build(config)
+    assert describe_build(config, QUIET, ()).count("nothing: ") == 3
+
+
 def test_results_of_other_programs_are_not_replaced(corpus: Path, tmp_path: Path) -> None:
     config = configure(corpus, tmp_path / "out")
     build(config)
@@ -246,8 +281,6 @@ def test_a_tokenizer_that_was_put_there_is_not_mixed_in(corpus: Path, tmp_path: 
 
 
 def test_a_build_in_a_folder_that_is_held_names_the_holder(corpus: Path, tmp_path: Path) -> None:
-    from pipeline.outputs import OutputFolder
-
     told = pytest.raises(errors.LockedError, match=rf"another run is writing here: process {os.getpid()} on ")
     with OutputFolder(str(tmp_path / "out")).hold(), told:
         build(configure(corpus, tmp_path / "out"))

@@ -146,7 +146,9 @@ input: {{inputs: ["{corpus}"]}}
 train: {{model: byte-bpe, pretokenizer: gpt2, merges: 1}}
 output: {{folder: "{tmp_path / "out"}"}}
 """
-    check_error(call("build", write(tmp_path, "c.yaml", config)), 3, "nothing to train on: the corpus holds no word")
+    check_error(
+        call("build", write(tmp_path, "c.yaml", config)), 3, "nothing to train on: the corpus holds no word; give one with text"
+    )
     assert not (tmp_path / "out" / "tokenizer.json").exists() and not (tmp_path / "out" / "tokens").exists()
     corpus.write_text(content + ('{"text": "ab"}\n' if "{" in content else "ab\n"))
     assert call("build", tmp_path / "c.yaml", "--quiet").exit_code == 0

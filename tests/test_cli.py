@@ -268,6 +268,25 @@ def test_build_makes_everything(trained: Path, tmp_path: Path) -> None:
     assert result.exit_code == 2 and "did you mean limit?" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["verify", "none"], "none: neither a dataset nor word counts"),
+        (["pin", "none", "other"], "none: no finished dataset is there to pin"),
+        (["decode", "none"], "'none' is neither a token id nor a finished dataset"),
+        (["train", "none", "--vocab-size", "300", "--output", "t.json"], "no file at 'none'"),
+        (["count", "none", "--output", "counts"], "no file at 'none'"),
+        (["tokenize", "--tokenizer", "none.json", "a"], "none.json: No such file or directory"),
+    ],
+)
+def test_data_that_is_not_there_is_no_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_error(call(*words), 3, message)
+    assert not list(tmp_path.iterdir())
+
+
 def test_unexpected_failure_is_one_line(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pipeline import texts
 

@@ -155,9 +155,9 @@ def test_a_long_value_is_shortened() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "c.yaml: nothing where the keys input, train, encode, report, output, workers, split_mb, beam belong"),
-        ("- a\n", "c.yaml: a list where the keys input,"),
-        ("just text", "c.yaml: a str where the keys input,"),
+        ("", "c.yaml: nothing found where the keys input, train, encode, report, output, workers, split_mb, beam belong"),
+        ("- a\n", "c.yaml: a list found where the keys input,"),
+        ("just text", "c.yaml: a str found where the keys input,"),
         ("a: \x00", "c.yaml: unacceptable character #x0000: special characters are not allowed; the file must be YAML"),
         ("[" * 1000, "c.yaml: "),
         ("a: 2024-99-99", "c.yaml: month must be in 1..12"),

@@ -286,8 +286,8 @@ def test_states_of_others_are_refused(root: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 0}, "batch_size is 0: give 1 or more"),
-        ({"rank": 2, "world": 2}, "rank is 2: with a world of 2, ranks are 0 to 1"),
+        ({"batch_size": 0}, "batch_size is 0; give 1 or more"),
+        ({"rank": 2, "world": 2}, "rank is 2; with a world of 2, ranks are 0 to 1"),
         ({"columns": ("loss",)}, "column 'loss': this dataset has input_ids, attention_mask, segment_ids, position_ids"),
     ],
 )

@@ -152,7 +152,7 @@ def test_limits_of_training() -> None:
     assert (
         message_of(lambda: explain_training(NEWEST), UsageError) == "give one of --vocab-size and --merges (vocab_size, merges)"
     )
-    assert message_of(lambda: explain_training(NEWEST, merges=-1), UsageError) == "merges -1 is below 0"
+    assert message_of(lambda: explain_training(NEWEST, merges=-1), UsageError) == "merges -1 is below 0; give 0 or more"
     assert "ties 'first' is not known; choose" in message_of(lambda: explain_training(NEWEST, merges=1, ties="first"), UsageError)
 
 

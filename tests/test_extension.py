@@ -166,7 +166,7 @@ def test_imported_tokenizers_can_be_extended(target: str) -> None:
         ({"limit_alphabet": 3}, "limit alphabet belongs to the tokenizer that is extended; leave it out"),
         ({"byte_fallback": True}, "byte fallback belongs to the tokenizer that is extended; leave it out"),
         ({"unk_token": "<u>"}, "the unk token is '<unk>' and stays it; leave --unk '<u>' out"),
-        ({"special_tokens": ("lo",)}, "special token 'lo' is an ordinary token of the vocabulary, of id 13"),
+        ({"special_tokens": ("lo",)}, "special token 'lo' is an ordinary token of the vocabulary, of id 13; choose another"),
         ({"special_tokens": ("é",)}, "special token 'é' is a character of the corpus; choose a longer one"),
     ],
 )  # fmt: skip

@@ -198,7 +198,7 @@ def test_no_pre_tokenizer_and_an_unk_token_that_is_not_added() -> None:
          "vocab: byte_fallback needs all 256 byte tokens; 256 are missing, first '<0x00>'"),
         (document(["a"], [], None, dropout=0.5), "model.dropout: 0.5 is not known here"),
         (document(["a"], [], None, ignore_merges=True),
-         "ignore_merges: a char-bpe model cannot do that, only byte-bpe without marks"),
+         "ignore_merges: a char-bpe model cannot do that, only byte-bpe without marks; leave it out"),
         (document(["a"], [], None, end_of_word_suffix=3), "model.end_of_word_suffix: 3 found where str belongs"),
     ],
 )  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import given
 
 from tests.strategies import nasty_texts
@@ -16,8 +17,6 @@ from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import recognition
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.wordpiece import WordPieceModel
-
-tokenizers = pytest.importorskip("tokenizers")
 
 TEXTS = ["low lower newest, widest 你好", "the lows of the unknown ü", "", "a" * 101]
 
@@ -108,7 +107,8 @@ def test_nasty_texts_have_the_same_ids(text: str) -> None:
 
 
 def test_what_a_file_may_not_say() -> None:
-    assert refusal(model__dropout=0.1) == "model.dropout: this field is not known here"
+    known = "type, vocab, unk_token, continuing_subword_prefix, max_input_chars_per_word"
+    assert refusal(model__dropout=0.1) == f"model.dropout: this field is not known here; known are {known}"
     assert refusal(model__continuing_subword_prefix="").startswith(
         "model.continuing_subword_prefix: continuation prefix '' must be"
     )

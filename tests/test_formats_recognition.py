@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import tokenizers
 from click.testing import CliRunner, Result
 
 from pipeline import cli
@@ -43,7 +44,6 @@ def test_the_files_of_gpt2_come_back(trained: Tokenizer) -> None:
 
 
 def test_tokenizers_reads_the_same_from_the_files(trained: Tokenizer, tmp_path: Path) -> None:
-    tokenizers = pytest.importorskip("tokenizers")
     for name, content in trained.to_format("gpt2").items():
         (tmp_path / name).write_bytes(content)
     paths = str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt")
@@ -71,18 +71,24 @@ def test_merges_without_a_header_and_with_returns(trained: Tokenizer) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"merges.txt": b"a b\nab\n"}, 'merges.txt, line 2: "ab" is no pair of tokens'),
-        ({"merges.txt": b"#version: 0.2\na  b\n"}, 'merges.txt, line 2: "a  b" is no pair of tokens'),
+        ({"merges.txt": b"a b\nab\n"}, 'merges.txt, line 2: "ab" is no pair of tokens; write two with a space between them'),
+        (
+            {"merges.txt": b"#version: 0.2\na  b\n"},
+            'merges.txt, line 2: "a  b" is no pair of tokens; write two with a space between them',
+        ),
         (
             {"merges.txt": b"#version: 0.2\n\na b\nx y\n"},
             "merges.txt, line 4: ('x', 'y') needs the token 'xy', which vocab lacks",
         ),
-        ({"merges.txt": b"\xff"}, "merges.txt: not UTF-8 at byte 0"),
-        ({"vocab.json": b'{"a": 1'}, "vocab.json: not JSON: Expecting ',' delimiter at line 1, column 8"),
-        ({"vocab.json": b""}, "vocab.json: not JSON: Expecting value at line 1, column 1"),
-        ({"vocab.json": b"[" * 200_000}, "vocab.json: not a tokenizer: nested too deeply"),
+        ({"merges.txt": b"\xff"}, "merges.txt: not UTF-8 at byte 0; it is UTF-8 text"),
+        (
+            {"vocab.json": b'{"a": 1'},
+            "vocab.json: not JSON: Expecting ',' delimiter at line 1, column 8; give an undamaged tokenizer file",
+        ),
+        ({"vocab.json": b""}, "vocab.json: not JSON: Expecting value at line 1, column 1; give an undamaged tokenizer file"),
+        ({"vocab.json": b"[" * 200_000}, "vocab.json: not a tokenizer: nested too deeply; give an undamaged tokenizer file"),
         ({"special_tokens_map.json": b'{"bos_token": 3}'}, "special_tokens_map.json: bos_token: 3 is no token"),
-        ({"special_tokens_map.json": b'{"bos_token": "<x>"}'}, "special_tokens[0]: '<x>' has no id in vocab"),
+        ({"special_tokens_map.json": b'{"bos_token": "<x>"}'}, "special_tokens[0]: '<x>' has no id in vocab; add it there"),
     ],
 )
 def test_malformed_files_of_a_folder(changes: dict[str, bytes], message: str) -> None:
@@ -177,12 +183,12 @@ def error_of(path: Path, error: type[Exception] = TokenizerFileError, **options:
 def test_files_that_are_no_tokenizers(tmp_path: Path) -> None:
     path = tmp_path / "file"
     for content, message in (
-        (b"", "not JSON: Expecting value at line 1, column 1"),
-        (b'{"model": {"type": "BPE"', "not JSON: Expecting ',' delimiter at line 1, column 25"),
-        (b'{"a":' * 100_000, "not a tokenizer: nested too deeply"),
+        (b"", "not JSON: Expecting value at line 1, column 1; give an undamaged tokenizer file"),
+        (b'{"model": {"type": "BPE"', "not JSON: Expecting ',' delimiter at line 1, column 25; give an undamaged tokenizer file"),
+        (b'{"a":' * 100_000, "not a tokenizer: nested too deeply; give an undamaged tokenizer file"),
         (b'{"a": 0, "b": 1}', "this is vocab.json alone; give the folder that holds merges.txt too"),
         (b"#version: 0.2\na b\n", "this is merges.txt alone; give the folder that holds vocab.json too"),
-        (b"\x00\x01\x02", "not JSON: Expecting value at line 1, column 1"),
+        (b"\x00\x01\x02", "not JSON: Expecting value at line 1, column 1; give an undamaged tokenizer file"),
     ):
         path.write_bytes(content)
         assert error_of(path) == message

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiktoken import Encoding
 
 from tests.corpora import make_texts
 from tests.strategies import NASTY_FRAGMENTS
@@ -34,9 +35,8 @@ def rank_file(tokens: list[bytes]) -> bytes:
 
 def peer_of(content: bytes, pattern: str) -> Any:
     """tiktoken itself, on the same ranks and without special tokens."""
-    peer = pytest.importorskip("tiktoken")
     ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in content.splitlines())}
-    return peer.Encoding("peer", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    return Encoding("peer", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
 
 
 def random_texts(number: int, *, seed: int = 7) -> list[str]:
@@ -224,9 +224,9 @@ def test_malformed_lines(line: bytes, message: str) -> None:
 
 
 def test_malformed_files() -> None:
-    assert refusal_of(b"") == "the file holds no tokens"
+    assert refusal_of(b"") == "the file holds no tokens; a rank file has one on each line"
     assert refusal_of(rank_file(BYTES[1:])).startswith("vocab: a byte model needs all 256 bytes; 1 are missing")
-    assert refusal_of(rank_file(BYTES) + b"YWI= 7\n") == "vocab: id 7 stands twice, for 'ć' and 'ab'"
+    assert refusal_of(rank_file(BYTES) + b"YWI= 7\n") == "vocab: id 7 stands twice, for 'ć' and 'ab'; give each token its own"
     assert "is an ordinary token of the file, of rank 97" in refusal_of(rank_file(BYTES), special_tokens={"a": 300})
     assert "id 97 stands twice" in refusal_of(rank_file(BYTES), special_tokens={"<s>": 97})
     assert "unknown pre-tokenizer 'gpt3'" in refusal_of(rank_file(BYTES), pretokenizer="gpt3")

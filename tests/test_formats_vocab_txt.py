@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import given
 
 from tests.strategies import nasty_texts
@@ -47,7 +48,6 @@ def bert(bert_file: Path) -> Tokenizer:
 @pytest.fixture(scope="module")
 def peer(bert: Tokenizer) -> Any:
     """Hugging Face's WordPiece of the same vocabulary, its text left as it is."""
-    tokenizers = pytest.importorskip("tokenizers")
     made = tokenizers.Tokenizer(tokenizers.models.WordPiece(bert.vocab, unk_token="[UNK]", max_input_chars_per_word=100))
     made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     made.normalizer = tokenizers.normalizers.BertNormalizer(
@@ -71,7 +71,7 @@ def test_a_small_vocabulary(end: str) -> None:
 
 
 def test_faults_are_named_by_their_line() -> None:
-    assert refusal_of(content_of([*SMALL, "world"])) == 'line 15: the token "world" stands on line 8 too'
+    assert refusal_of(content_of([*SMALL, "world"])) == 'line 15: the token "world" stands on line 8 too; keep one'
     assert (
         refusal_of(content_of([*SMALL[:3], "", *SMALL[3:]])) == "line 4: it is empty; a token stands on each line of a vocab.txt"
     )
@@ -181,7 +181,6 @@ def test_rows_of_bert_are_those_of_hugging_face(uncased: Tokenizer, bert_file: P
 
 @functools.cache
 def bert_peer(path: str) -> Any:
-    tokenizers = pytest.importorskip("tokenizers")
     return tokenizers.BertWordPieceTokenizer(path, lowercase=True)
 
 

@@ -36,6 +36,7 @@ LAYERS = (
         "reference_wordpiece",
         "reference_packing",
         "reference_report",
+        "reference_thrift",
         "data",
     ),
     (
@@ -57,9 +58,10 @@ LAYERS = (
     ),
     ("word_counts", "merge_loop", "score_loop", "training_symbols", "tracing", "encoder", "unmatched", "packing"),
     ("postprocessors", "processing"),
-    ("tokenizer", "parquet_pages", "block_order", "block_rows"),
-    ("shard_files", "read_ahead"),
-    ("trainers", "extension", "formats", "report", "dataset", "frameworks", "explain"),
+    ("tokenizer", "parquet_pages", "footer_fields", "block_order", "block_rows"),
+    ("parquet_footer", "read_ahead"),
+    ("shard_files",),
+    ("trainers", "training_options", "extension", "formats", "report", "dataset", "frameworks", "explain"),
 )
 LOOKING_UP = ("tokenmill/tokenizer.py", "tokenmill.formats")
 

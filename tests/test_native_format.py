@@ -111,17 +111,20 @@ def test_ids_may_have_gaps_and_reach_the_last() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not JSON: Expecting value at line 1, column 1"),
-        (b'{"vocab": {},\n "merge_rules": ]}', "not JSON: Expecting value at line 2, column 17"),
+        (b"", "not JSON: Expecting value at line 1, column 1; give an undamaged tokenizer file"),
+        (
+            b'{"vocab": {},\n "merge_rules": ]}',
+            "not JSON: Expecting value at line 2, column 17; give an undamaged tokenizer file",
+        ),
         (b'{"vocab": \xff}', "not UTF-8 at byte 10; a tokenizer.json is UTF-8 text"),
         (b"[]", "not a tokenizer: a JSON object is needed, this is a list"),
         (b'"text"', "not a tokenizer: a JSON object is needed, this is a str"),
         (b"null", "not a tokenizer: a JSON object is needed, this is a NoneType"),
-        (b"[" * 200_000, "not a tokenizer: nested too deeply"),
+        (b"[" * 200_000, "not a tokenizer: nested too deeply; give an undamaged tokenizer file"),
         (b"{}", "the key 'merge_rules' is missing; a native tokenizer.json holds merge_rules and vocab"),
         (b'{"merge_rules": []}', "the key 'vocab' is missing; a native tokenizer.json holds merge_rules and vocab"),
-        (b'{"merge_rules": [], "vocab": {"a": 0, "a": 1}}', "the key 'a' stands twice in one object"),
-        (b'{"vocab": {}, "merge_rules": [], "vocab": {}}', "the key 'vocab' stands twice in one object"),
+        (b'{"merge_rules": [], "vocab": {"a": 0, "a": 1}}', "the key 'a' stands twice in one object; keep one"),
+        (b'{"vocab": {}, "merge_rules": [], "vocab": {}}', "the key 'vocab' stands twice in one object; keep one"),
         (b'{"merge_rules": [], "vocab": {"a": NaN}}', "vocab: the id of 'a' is nan; ids are whole numbers from 0 to 2147483646"),
     ],
 )
@@ -138,7 +141,7 @@ def test_what_is_no_tokenizer_file(content: bytes, message: str) -> None:
         ({"version": True}, "version: bool found where int belongs"),
         ({"version": 1.0}, "version: float found where int belongs"),
         ({"unk": 3}, "unk: int found where str or NoneType belongs"),
-        ({"format": "other"}, "format: 'other' is not 'tokenmill'"),
+        ({"format": "other"}, "format: 'other' is not 'tokenmill'; give a file of that format"),
         ({"version": 2}, "version: 2 is not known here (1); update tokenmill"),
         (
             {"model": "lstm"},
@@ -153,7 +156,7 @@ def test_what_is_no_tokenizer_file(content: bytes, message: str) -> None:
         ({"normalizer": 3}, "normalizer: int found where str or dict or list belongs"),
         ({"special_tokens": ["a", ""]}, 'special_tokens[1]: "" is no token'),
         ({"special_tokens": [5]}, "special_tokens[0]: 5 is no token"),
-        ({"special_tokens": ["<s>"]}, "special_tokens[0]: '<s>' has no id in vocab"),
+        ({"special_tokens": ["<s>"]}, "special_tokens[0]: '<s>' has no id in vocab; add it there"),
         ({"unk": "<unk>"}, "unk: '<unk>' is not among special_tokens; add it there"),
         ({"special_tokens": ["ab"]}, "merge_rules[0]: the special token 'ab' can be no part of a rule"),
         ({"special_tokens": ["b"]}, "merge_rules[0]: the special token 'b' can be no part of a rule"),
@@ -187,7 +190,7 @@ def test_ids_that_are_none(wrong: object) -> None:
 
 
 def test_an_id_stands_once() -> None:
-    assert refusal(vocab={"a": 0, "b": 1, "ab": 1}) == "vocab: id 1 stands twice, for 'b' and 'ab'"
+    assert refusal(vocab={"a": 0, "b": 1, "ab": 1}) == "vocab: id 1 stands twice, for 'b' and 'ab'; give each token its own"
 
 
 def byte_file(*, without: str = "", **more: int) -> bytes:

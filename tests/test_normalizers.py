@@ -265,7 +265,7 @@ def test_names() -> None:
             {"name": "replace", "pattern": "a", "content": "b", "by": "c"},
             "a normalizer replace has no option 'by'; it has pattern ",
         ),
-        ({"name": "replace", "pattern": "a", "content": 7}, "content of a normalizer: 7 is no str"),
+        ({"name": "replace", "pattern": "a", "content": 7}, "content of a normalizer: 7 is no str; give a text"),
         (
             {"name": "replace_regex", "pattern": "(", "content": ""},
             "pattern '(': missing ) at character 1; it must be a pattern ",

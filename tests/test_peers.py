@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiktoken
+import tokenizers
 
 from tests.training import count_texts, train
 from tokenmill import reference, reference_words
@@ -55,7 +57,6 @@ def python_sources(size: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def hf_tokenizer(corpus: list[str]) -> Any:
-    tokenizers = pytest.importorskip("tokenizers")
     trained = tokenizers.Tokenizer(tokenizers.models.BPE())
     trained.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     trained.decoder = tokenizers.decoders.ByteLevel()
@@ -142,7 +143,6 @@ def gpt2(gpt2_ranks: dict[bytes, int]) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def gpt2_peer(gpt2_ranks: dict[bytes, int]) -> Any:
-    tiktoken = pytest.importorskip("tiktoken")
     specials, pattern = {"<|endoftext|>": 50256}, reference_words.PATTERNS["gpt2"]
     return tiktoken.Encoding("gpt2", pat_str=pattern, mergeable_ranks=gpt2_ranks, special_tokens=specials)
 
@@ -162,7 +162,6 @@ def test_ids_equal_those_of_tiktoken(gpt2: Tokenizer, gpt2_peer: Any, corpus: li
 
 def test_one_word_of_all_texts_equals_tiktoken(gpt2: Tokenizer, gpt2_ranks: dict[bytes, int], corpus: list[str]) -> None:
     """Without a pre-tokenizer: a long word, through the heap."""
-    tiktoken = pytest.importorskip("tiktoken")
     peer = tiktoken.Encoding("one word", pat_str=r"(?s:.+)", mergeable_ranks=gpt2_ranks, special_tokens={})
     whole = Tokenizer(gpt2.model, pretokenizer=PreTokenizer("none"))
     text = "".join(WORLD) + "".join(corpus[:40])

@@ -85,7 +85,7 @@ def test_types_and_tokens_with_colons() -> None:
         ({"single": "$A", "pair": "$A"}, "pair template '$A' must hold $A and $B once, and no other text"),
         ({"triple": "$A"}, "template: 'triple' is not known; there are single and pair"),
         ("$C", "template: '$C' is not known; $A stands for the text, $B for the second of two"),
-        ("$A:128", "template: the type id of '$A:128' is above 127"),
+        ("$A:128", "template: the type id of '$A:128' is above 127; give 0 to 127"),
         ({"single": 7}, "template: '7' is no text such as '<s> $A </s>', and no list of its parts"),
     ],
 )
@@ -177,7 +177,7 @@ def test_rows_of_pairs(truncation: Truncation, overflow: bool, expected: str) ->
             "text 0: its other text leaves no room",
         ),
         ({"pairs": ["abcdefgh"], "truncation": Truncation(9), "overflow": True}, "truncate only_first or only_second"),
-        ({"pairs": ["a", "b"]}, "1 texts and 2 second texts are no pairs"),
+        ({"pairs": ["a", "b"]}, "1 texts and 2 second texts are no pairs; give as many of both"),
         ({"padding": Padding("?")}, "the padding token '?' is not in the vocabulary; its special tokens are <, >, _"),
         ({"unit": "words"}, "offsets are in bytes or characters, not in 'words'"),
     ],

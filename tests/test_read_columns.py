@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.inputs import plan_splits, resolve_inputs
+from tests import strategies
 from tests.reading import documents_of, read_all, rejects_of, write
 from tokenmill.errors import InvalidTextError, MissingColumnError, UnreadableFileError, UsageError
 from tokenmill.schemas import DOCUMENTS
+from transforms.read_batches import is_valid_utf8
 from transforms.read_dataset import DatasetName, open_dataset, parse_dataset_name
 from transforms.splits import ReadOptions, Reject
 
@@ -125,6 +127,32 @@ def test_nulls_are_rejected(tmp_path: Path) -> None:
 def test_ids_are_any_scalar(tmp_path: Path, ids: pa.Array, expected: list[str]) -> None:
     path = write_arrow_file(tmp_path, pa.table({"id": ids, "text": ["a", "b"]}))
     assert [name for name, _ in documents_of(read_all(path, id_column="id"))] == expected
+
+
+@settings(deadline=None)
+@given(texts=st.lists(strategies.nasty_bytes() | st.binary(max_size=200), max_size=6), first=st.integers(0, 2))
+def test_utf8_is_what_python_decodes(texts: list[bytes], first: int) -> None:
+    array = pa.array(texts, pa.large_binary())[first:]
+    expected = all(can_decode(text) for text in texts[first:])
+    assert is_valid_utf8(array.view(pa.large_string())) == expected
+
+
+@pytest.mark.parametrize("texts", [["\u00e9" * 100], ["a" * 130], ["", ""], ["a" * 63, "", "\U0001f600"], []])
+def test_utf8_at_the_end_of_a_buffer(texts: list[str]) -> None:
+    raw = pa.array(texts, pa.large_string())
+    assert is_valid_utf8(raw)
+    for end in range(1, 4):
+        whole = "".join(texts).encode()
+        halves = pa.array([whole[:-end], whole[-end:]], pa.large_binary())
+        assert is_valid_utf8(halves.view(pa.large_string())) == can_decode(whole[:-end])
+
+
+def can_decode(text: bytes) -> bool:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def bad_table() -> pa.Table:

@@ -156,7 +156,7 @@ def test_a_file_that_vanished(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(UnreadableFileError) as caught:
         list(read_split(split, ReadOptions()))
-    assert str(caught.value) == f"{path}: cannot be read as text: No such file or directory"
+    assert str(caught.value) == f"{path}: cannot be read as text: No such file or directory; make it anew, or leave it out"
 
 
 def test_read_split_goes_through_its_ranges_in_order(tmp_path: Path) -> None:

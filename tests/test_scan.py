@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ from tests.strategies import NAMED_PRETOKENIZERS, NASTY_FRAGMENTS, ascii_texts, 
 from tokenmill import reference_words
 from tokenmill.data import load_class_table
 from tokenmill.errors import InvalidTextError, UsageError
-from tokenmill.kernels import intrinsics, scan
+from tokenmill.kernels import intrinsics, scan, scan_wordpunct
 from tokenmill.names import PRETOKENIZERS
 from tokenmill.pretokenizers import PreTokenizer
 
@@ -177,7 +178,7 @@ def test_wordpunct_writes_no_more_bytes_than_the_text_has(texts: list[str]) -> N
     text, doc_ends = arrays([text.encode() for text in texts])
     marked = np.empty(text.size, dtype=np.uint8)
     cursor, word_ends, doc_words = np.zeros(2, np.int64), np.empty(text.size + 1, np.int64), np.empty(len(texts), np.int64)
-    words, documents = scan.scan_wordpunct(text, doc_ends, load_class_table(), cursor, word_ends, doc_words, marked)
+    words, documents = scan_wordpunct.scan_wordpunct[0](text, doc_ends, load_class_table(), cursor, word_ends, doc_words, marked)
     assert (documents, cursor.tolist()) == (len(texts), [len(texts), text.size])
     assert words == sum(len(reference_words.cut_wordpunct(text)) for text in texts)
 
@@ -185,7 +186,7 @@ def test_wordpunct_writes_no_more_bytes_than_the_text_has(texts: list[str]) -> N
 def test_scan_goes_on_at_the_cursor_and_says_where_documents_ended() -> None:
     text, doc_ends = arrays([b"skipped", b"a b c", b"", b"d"])
     cursor, word_ends, doc_words = np.array([1, 7]), np.empty(4, np.int64), np.empty(4, np.int64)
-    found = scan.scan_gpt2(text, doc_ends, load_class_table(), cursor, word_ends, doc_words, np.empty(0, np.uint8))
+    found = scan.scan_gpt2[0](text, doc_ends, load_class_table(), cursor, word_ends, doc_words, np.empty(0, np.uint8))
     assert found == (4, 3)
     assert (word_ends.tolist(), doc_words[:3].tolist(), cursor.tolist()) == ([8, 10, 12, 13], [3, 3, 4], [4, 13])
 
@@ -195,7 +196,7 @@ def test_wordpunct_without_room_for_the_next_word_writes_nothing() -> None:
     cursor, word_ends, doc_words = np.zeros(2, np.int64), np.empty(9, np.int64), np.empty(1, np.int64)
     for marked_bytes, expected, place in [(5, (1, 0), 2), (5, (0, 0), 2), (7, (1, 1), 9)]:
         marked = np.empty(marked_bytes, dtype=np.uint8)
-        found = scan.scan_wordpunct(text, doc_ends, load_class_table(), cursor, word_ends, doc_words, marked)
+        found = scan_wordpunct.scan_wordpunct[0](text, doc_ends, load_class_table(), cursor, word_ends, doc_words, marked)
         assert (found, cursor[1]) == (expected, place)
     assert marked.tobytes() == b" longer"
 
@@ -203,7 +204,7 @@ def test_wordpunct_without_room_for_the_next_word_writes_nothing() -> None:
 @EXAMPLES
 @given(text=st.one_of(nasty_texts(), ascii_texts()))
 def test_gpt2_is_what_hugging_face_does(text: str) -> None:
-    peer = pytest.importorskip("tokenizers").pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    peer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     expected = [text[start:end] for _, (start, end) in peer.pre_tokenize_str(text)]
     assert PreTokenizer("gpt2").pretokenize(text) == expected
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,6 +54,34 @@ class TestDigits:
         found = scanned(name, [b"", b"12", b"", b"", b"a", b""], block_words=2, split_digits=group)
         assert found == [[], expected_words(name, b"12", split_digits=group), [], [], [b"a"], []]
 
+    def test_runs_of_every_length_at_every_offset_in_a_block(self, name: str, group: int) -> None:
+        """Groups are counted from the right end of a run, which may lie in the next block, or in one after that."""
+        lengths = [1, 2, 3, 4, 5, 6, 7, 62, 63, 64, 65, 130] if JIT else [4, 65]
+        offsets = range(130 if JIT else 2)
+        texts = [
+            "ab, " * 40 + "c" * offset + before + "1" * length
+            for offset in offsets
+            for length in lengths
+            for before in ("", "  ")
+        ]
+        for after in ("", " b", "٣ \n", "'s" + " xy" * 50):
+            check_words(name, [(text + after).encode() for text in texts], block_words=1000, split_digits=group)
+
+    @pytest.mark.jit
+    @pytest.mark.parametrize("repeated", ["12", "٣", "a٣", "²٣", "  1", "\n ٣", "a\u30001"])
+    def test_half_a_million_of_the_same(self, name: str, group: int, repeated: str) -> None:
+        """Anything worse than linear would take hours here."""
+        short, long = repeated * 3000, repeated * 500_000
+        counts = [
+            sum(
+                block.word_ends.size
+                for block in PreTokenizer(name, split_digits=group).blocks(*arrays([text.encode()]), block_words=100)
+            )
+            for text in (short, long)
+        ]
+        assert counts[0] == len(expected_words(name, short.encode(), split_digits=group))
+        assert abs(counts[1] * 3000 - counts[0] * 500_000) <= 500_000
+
     @pytest.mark.jit
     def test_a_document_of_digits(self, name: str, group: int) -> None:
         """Anything worse than linear would take hours here."""
@@ -80,7 +109,6 @@ def test_digits_by_hand(name: str, group: int, words: list[str]) -> None:
 @pytest.mark.parametrize("group", [1, 3])
 @pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "llama3"])
 def test_digits_are_those_of_a_sequence_of_hugging_face(name: str, group: int, ewt_texts: list[str]) -> None:
-    tokenizers = pytest.importorskip("tokenizers")
     first = {1: r"\p{Nd}", 3: r"\p{Nd}{1,3}(?=(?:\p{Nd}{3})*(?!\p{Nd}))"}[group]
     parts = [first, reference_words.PATTERNS[name]]
     splits = [tokenizers.pre_tokenizers.Split(tokenizers.Regex(part), "isolated") for part in parts]
@@ -181,11 +209,11 @@ def test_specs_there_and_back(pretokenizer: PreTokenizer, spec: Any, shown: str)
     ("spec", "message"),
     [
         ({"name": "gpt2", "digits": 3}, "a pre-tokenizer has no option 'digits'; it has split_digits and pattern"),
-        ({"name": "gpt2", "split_digits": "3"}, "split_digits of a pre-tokenizer: '3' is no int"),
+        ({"name": "gpt2", "split_digits": "3"}, "split_digits of a pre-tokenizer: '3' is no int; give one"),
         ({"name": "gpt2", "split_digits": True}, "digits can be split singly (1) or by three (3), not by True"),
         ({"name": "gpt2", "split_digits": 2}, "digits can be split singly (1) or by three (3), not by 2"),
         ({"name": "gpt2", "pattern": "a"}, "pre-tokenizer 'gpt2' takes no pattern; leave it out, or choose regex"),
-        ({"name": "regex"}, "pre-tokenizer 'regex' needs a pattern"),
+        ({"name": "regex"}, "pre-tokenizer 'regex' needs a pattern; give one"),
         ({"split_digits": 3}, "a pre-tokenizer without a name; give one"),
     ],
 )

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiktoken
+import tokenizers
 from hypothesis import given, settings
+from tiktoken_ext import openai_public
 
 from tests.scanning import scanned
 from tests.strategies import ascii_texts, nasty_texts
@@ -37,15 +40,13 @@ HARD_TEXTS = [
 
 def tiktoken_pattern(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The pattern in the installed tiktoken, whose vocabularies would come over the network."""
-    public = pytest.importorskip("tiktoken_ext.openai_public")
-    monkeypatch.setattr(public, "load_tiktoken_bpe", lambda *_, **__: {})
-    pattern: str = getattr(public, TIKTOKEN[name])()["pat_str"]
+    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", lambda *_, **__: {})
+    pattern: str = getattr(openai_public, TIKTOKEN[name])()["pat_str"]
     return pattern
 
 
 def words_by_tiktoken(pattern: str, text: str, words: list[str]) -> list[str]:
     """The words of tiktoken, to which each of `words` is a token, and any two or three neighbours together another one."""
-    tiktoken = pytest.importorskip("tiktoken")
     ranks = {bytes([byte]): byte for byte in range(256)}
     for length in (1, 2, 3):
         for place in range(len(words) - length + 1):
@@ -55,7 +56,6 @@ def words_by_tiktoken(pattern: str, text: str, words: list[str]) -> list[str]:
 
 
 def words_by_hugging_face(pattern: str, text: str) -> list[str]:
-    tokenizers = pytest.importorskip("tokenizers")
     split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
     return [word for word, _ in split.pre_tokenize_str(text)]
 
@@ -83,7 +83,6 @@ class TestTiktoken:
         self, name: str, monkeypatch: pytest.MonkeyPatch, shared_data: Path, ewt_texts: list[str]
     ) -> None:
         """Ids of whole texts are those of our words, one after another."""
-        tiktoken = pytest.importorskip("tiktoken")
         ranks = read_ranks(shared_data / "vocab" / f"{'gpt2' if name == 'gpt2' else TIKTOKEN[name]}.tiktoken")
         chosen: dict[str, Any] = {"mergeable_ranks": ranks, "special_tokens": {}}
         peer = tiktoken.Encoding(name, pat_str=tiktoken_pattern(name, monkeypatch), **chosen)
@@ -113,7 +112,6 @@ class TestHuggingFace:
 
 @pytest.fixture(scope="module")
 def bert_peer() -> Any:
-    tokenizers = pytest.importorskip("tokenizers")
     normalizer = tokenizers.normalizers.BertNormalizer(
         clean_text=False, handle_chinese_chars=True, strip_accents=False, lowercase=False
     )
@@ -167,7 +165,7 @@ class TestWhitespace:
     """`Whitespace` of Hugging Face."""
 
     def test_texts(self, ewt_texts: list[str]) -> None:
-        split = pytest.importorskip("tokenizers").pre_tokenizers.Whitespace()
+        split = tokenizers.pre_tokenizers.Whitespace()
 
         @EXAMPLES
         @given(text=nasty_texts() | ascii_texts())

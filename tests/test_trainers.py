@@ -119,7 +119,8 @@ def test_one_word_and_a_large_vocabulary() -> None:
 
 @pytest.mark.parametrize("texts", [[], ["", "", ""], [" \t\n"]])
 def test_nothing_to_train_on(texts: list[str]) -> None:
-    assert message_of(lambda: train(texts, merges=1), NothingToTrainOnError) == "nothing to train on: the corpus holds no word"
+    told = message_of(lambda: train(texts, merges=1), NothingToTrainOnError)
+    assert told == "nothing to train on: the corpus holds no word; give one with text"
     assert NothingToTrainOnError.exit_code == 3
     assert count_texts(texts, "wordpunct").schema.equals(WORD_COUNTS)
 
@@ -140,12 +141,12 @@ def test_a_vocabulary_below_the_alphabet_is_refused_before_any_work() -> None:
         ({"vocab_size": 9}, "give one of --vocab-size and --merges (vocab_size, merges)"),
         ({"ties": "last"}, "ties 'last' is not known; choose one of smallest, first-seen"),
         ({"ids": "none"}, "ids 'none' is not known; choose one of rank, sorted, codepoint"),
-        ({"merges": -1}, "merges -1 is below 0"),
-        ({"merges": None, "vocab_size": 0}, "vocabulary size 0 is below 1"),
-        ({"min_count": 0}, "min count 0 is below 1"),
-        ({"special_tokens": ("<a>", "<a>")}, "special tokens must differ and not be empty: '<a>', '<a>'"),
-        ({"special_tokens": ("",)}, "special tokens must differ and not be empty: ''"),
-        ({"unk_token": ""}, "special tokens must differ and not be empty: ''"),
+        ({"merges": -1}, "merges -1 is below 0; give 0 or more"),
+        ({"merges": None, "vocab_size": 0}, "vocabulary size 0 is below 1; give 1 or more"),
+        ({"min_count": 0}, "min count 0 is below 1; give 1 or more"),
+        ({"special_tokens": ("<a>", "<a>")}, "special tokens must differ and not be empty: '<a>', '<a>'; give each once"),
+        ({"special_tokens": ("",)}, "special tokens must differ and not be empty: ''; give each once"),
+        ({"unk_token": ""}, "special tokens must differ and not be empty: ''; give each once"),
     ],
 )
 def test_options_that_cannot_be(changes: dict[str, object], message: str) -> None:

@@ -189,7 +189,7 @@ def test_the_source_must_be_known_and_whole(built: Path, out: Path, tmp_path: Pa
     assert "deep" in proof.verify(str(tmp_path / "alone"), deep=True, source=[str(built / "corpus")])
     with pytest.raises(errors.UsageError, match=r"was made of 'a\.jsonl', which .* does not hold"):
         proof.verify(str(tmp_path / "alone"), deep=True, source=[str(built / "corpus" / "b.jsonl")])
-    with pytest.raises(errors.UsageError, match="neither a dataset nor word counts"):
+    with pytest.raises(errors.DataError, match="neither a dataset nor word counts"):
         proof.verify(str(built / "corpus"))
 
 
@@ -251,7 +251,7 @@ def test_a_damaged_manifest_is_not_pinned(out: Path, tmp_path: Path, change: dic
 
 def test_what_is_not_of_tokenmill_is_not_pinned(out: Path, tmp_path: Path) -> None:
     edit_manifest(lambda manifest: manifest.update(format="other"))(out / "tokens")
-    with pytest.raises(errors.UsageError, match="was not written by tokenmill"):
+    with pytest.raises(errors.DataError, match="was not written by tokenmill"):
         proof.pin(str(out / "tokens"), str(tmp_path / "pinned"))
 
 

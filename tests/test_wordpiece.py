@@ -207,7 +207,9 @@ def test_a_byte_model_needs_all_bytes_in_both_forms() -> None:
         WordPieceModel("byte-wordpiece", tokenizer.model.alphabet, vocab, (), max_word_characters=None)
     with pytest.raises(TokenizerFileError, match=r"vocab: '你' is not spelled in visible bytes; is this a wordpiece model\?"):
         WordPieceModel("byte-wordpiece", tokenizer.model.alphabet, {**tokenizer.vocab, "你": 600}, (), max_word_characters=None)
-    with pytest.raises(TokenizerFileError, match="max_word_characters: 5, but a byte-wordpiece model takes words of any length"):
+    with pytest.raises(
+        TokenizerFileError, match="max_word_characters: 5, but a byte-wordpiece model takes words of any length; "
+    ):
         WordPieceModel("byte-wordpiece", tokenizer.model.alphabet, tokenizer.vocab, (), max_word_characters=5)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,7 +117,6 @@ def test_what_was_trained_on_is_encoded_without_loss(texts: list[str], model: st
 @pytest.mark.jit
 def test_by_frequency_is_what_hugging_face_calls_wordpiece(ewt_texts: list[str]) -> None:
     """As far as ties do not matter: there they go by an order that changes from run to run."""
-    tokenizers = pytest.importorskip("tokenizers")
     counts = count_texts(ewt_texts, "bert")
     words = [(word.decode(), n) for word, n in zip(counts["word"].to_pylist(), counts["count"].to_pylist(), strict=True)]
     _, rules = train_tokenizer(counts, TrainingOptions("wordpiece", "bert", merges=400, score="frequency"))

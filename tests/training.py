@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import settings
 from numba import njit
 
-from tokenmill.merge_loop import MergeRules, WordSymbols, learn_merges
+from tokenmill.merge_loop import MergeOptions, MergeRules, OnMerges, WordSymbols, learn_merges
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.reference import Pair
 from tokenmill.schemas import WORD_COUNTS
@@ -78,6 +78,7 @@ def learn_arrays(
     alphabet: Sequence[str] | None = None,
     forbidden: Sequence[str] = (),
     merges: int = 1 << 30,
+    on_merges: OnMerges | None = None,
     **options: Any,
 ) -> tuple[MergeRules, list[str]]:
     """Run the merge loop on words of characters; also gives the sorted alphabet."""
@@ -89,7 +90,8 @@ def learn_arrays(
         counts=np.array([count for _, count in words], np.int64),
     )
     reserved = [[number[letter] for letter in token] for token in forbidden]
-    return learn_merges(flat, alphabet=len(letters), merges=merges, forbidden=reserved, **options), letters
+    how = MergeOptions(merges, **options)
+    return learn_merges(flat, how, alphabet=len(letters), forbidden=reserved, on_merges=on_merges), letters
 
 
 def learn(words: CountedWords, **options: Any) -> list[tuple[Pair, int]]:

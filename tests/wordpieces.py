@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from tests.training import CountedWords
 from tokenmill import reference_wordpiece as reference
 from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet
 from tokenmill.continuations import ContinuationAlphabet
-from tokenmill.merge_loop import WordSymbols, learn_merges
+from tokenmill.merge_loop import MergeOptions, WordSymbols, learn_merges
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.reference import Pair, visible_bytes
 from tokenmill.tokenizer import Tokenizer
@@ -26,7 +27,7 @@ def split_words(words: CountedWords) -> list[tuple[list[str], int]]:
 
 
 def learn_by_score(
-    words: CountedWords, *, forbidden: Sequence[str] = (), alphabet: Iterable[str] = (), merges: int = 1 << 30, **options: object
+    words: CountedWords, *, forbidden: Sequence[str] = (), alphabet: Iterable[str] = (), merges: int = 1 << 30, **options: Any
 ) -> list[tuple[Pair, int]]:
     """The rules of the kernel as `reference_wordpiece.train_wordpiece` gives them; no two of them make one token."""
     split = split_words(words)
@@ -38,14 +39,8 @@ def learn_by_score(
         counts=np.array([count for _, count in split], np.int64),
     )
     reserved = [[number[symbol] for symbol in reference.split_word(token)] for token in forbidden]
-    rules = learn_merges(
-        flat,
-        alphabet=len(symbols),
-        merges=merges,
-        forbidden=reserved,
-        score="likelihood",
-        **options,  # type: ignore[arg-type]
-    )
+    how = MergeOptions(merges, score="likelihood", **options)
+    rules = learn_merges(flat, how, alphabet=len(symbols), forbidden=reserved)
     named: list[tuple[Pair, int]] = []
     for (left, right), count in zip(rules.pairs.tolist(), rules.counts.tolist(), strict=True):
         named.append(((symbols[left], symbols[right]), count))

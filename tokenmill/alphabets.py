@@ -66,8 +66,8 @@ class ByteAlphabet:
         if missing:
             raise TokenizerFileError(f"vocab: a byte model needs all 256 bytes; {len(missing)} are missing, first {missing[0]!r}")
         visible = frozenset(visible_bytes())
-        others = [token for token in tokens if not visible.issuperset(token)]
-        if others:
+        if not visible.issuperset("".join(tokens)):
+            others = [token for token in tokens if not visible.issuperset(token)]
             raise TokenizerFileError(f"vocab: {min(others)!r} is not spelled in visible bytes; is this a char-bpe model?")
 
     def lookup_tables(self, vocab: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:

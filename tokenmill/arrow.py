@@ -38,7 +38,7 @@ def _from_strings(texts: Sequence[str]) -> pa.LargeStringArray:
         encode_text(texts[place], name=f"text {place}")
         raise
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-        raise UsageError(f"texts must be str: {error}") from None
+        raise UsageError(f"texts must be str: {error}; convert them first") from None
 
 
 def text_buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -90,7 +90,9 @@ class CodePointModel(BpeModel):
                 told = f"the id of {token!r} is {token_id!r}; behind the code points are {CODE_POINTS} to {MAX_ID}"
                 raise TokenizerFileError(f"vocab: {told}")
             if token_id in owner:
-                raise TokenizerFileError(f"vocab: id {token_id} stands twice, for {owner[token_id]!r} and {token!r}")
+                raise TokenizerFileError(
+                    f"vocab: id {token_id} stands twice, for {owner[token_id]!r} and {token!r}; give each token its own"
+                )
             owner[token_id] = token
 
     @cached_property
@@ -113,10 +115,8 @@ class CodePointModel(BpeModel):
         """The model as arrays for the kernels."""
         character_ids = np.arange(CODE_POINTS, dtype=np.int32)
         character_ids[SURROGATES.start : SURROGATES.stop] = base_symbols.UNKNOWN
-        none = np.empty(0, np.int32)
-        return bpe.BpeTables(
-            none, character_ids, self._build_rules(), np.empty(0, np.int64), np.int64(base_symbols.UNKNOWN), self._build_forms()
-        )
+        none, unknown = np.empty(0, np.int32), np.int64(base_symbols.UNKNOWN)
+        return bpe.BpeTables(none, character_ids, self._build_rules(), unknown, self._build_forms())
 
     def spell(self, ids: Iterable[int], *, between_words: bytes = b"") -> bytes:
         """The bytes that token ids stand for. Raises `UsageError` for an id that is no character's."""

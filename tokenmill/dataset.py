@@ -78,9 +78,9 @@ class TokenDataset:
         self.folder, self.manifest = folder, self._files.manifest
         for name, value in {"batch_size": batch_size, "window": window, "lanes": lanes, "world": world}.items():
             if value < 1:
-                raise UsageError(f"{name} is {value}: give 1 or more")
+                raise UsageError(f"{name} is {value}; give 1 or more")
         if not 0 <= rank < world:
-            raise UsageError(f"rank is {rank}: with a world of {world}, ranks are 0 to {world - 1}")
+            raise UsageError(f"rank is {rank}; with a world of {world}, ranks are 0 to {world - 1}")
         self.batch_size, self.shuffle, self.seed, self.window, self.lanes = batch_size, shuffle, seed, window, lanes
         self.rank, self.world, self.drop_last, self._read_ahead = rank, world, drop_last, read_ahead
         self.block: int | None = self.manifest.get("packing", {}).get("block")
@@ -119,7 +119,7 @@ class TokenDataset:
         Reads one row group. `dataset.row(0)["input_ids"]` is int32[block].
         """
         if not 0 <= number < self.rows:
-            raise UsageError(f"row {number}: there are rows 0 to {self.rows - 1}")
+            raise UsageError(f"row {number} is none; there are rows 0 to {self.rows - 1}")
         shard, within = self._find_shard(number)
         group, within = _find_group(self._files.footer(shard).rows, within)
         names = list(self._files.footer(shard).chunks[group])

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.arrow import read_only, text_buffers, wrap_lists
-from tokenmill.kernels import bpe, tables
+from tokenmill.kernels import bpe, bpe_merge, tables
 from tokenmill.kernels.wordpiece import TOO_LONG, UNKNOWN
 from tokenmill.models import BpeModel, TokenWords
 from tokenmill.normalizers import Normalizer
@@ -20,6 +20,7 @@ from tokenmill.wordpiece import WordPieceModel
 FIRST_WORDS, CACHE_WORDS = 1 << 15, 3 << 18
 CACHE_ARENA_BYTES = 32 << 20
 CACHE_IDS = 1 << 23
+_MOST_ROOM = 1 << 24
 
 
 class Encoded(NamedTuple):
@@ -43,6 +44,7 @@ class Encoder:
     def __init__(self, model: BpeModel | WordPieceModel, pretokenizer: PreTokenizer, normalizer: Normalizer) -> None:
         self._model, self._pretokenizer, self._tables = model, pretokenizer, model.tables
         self._lengths: TokenLengths | None = None
+        self._room = np.empty(0, np.int32)
         self._normalizer = normalizer.runner()
         self._scanner = pretokenizer.scanner()
         self._whole = model.unmerged if isinstance(model, BpeModel) and model.ignore_merges else TokenWords.of({})
@@ -51,8 +53,8 @@ class Encoder:
             table=tables.allocate_table(CACHE_WORDS + words, CACHE_ARENA_BYTES + arena_bytes, first_words=FIRST_WORDS + words),
             ids=np.empty(CACHE_IDS + words + bpe.IDS_IN_VAIN, np.int32),
             ids_used=np.zeros(1, np.int64),
-            keys=np.empty((tables.STAGED, 4), np.uint64),
-            found=np.empty(bpe.SHORT_SYMBOLS, np.int64),
+            keys=np.empty(tables.STAGED * tables.ENTRY, np.uint64),
+            scratch=bpe_merge.allocate_scratch() if isinstance(model, BpeModel) else np.empty(bpe_merge.SHORT_SYMBOLS, np.int64),
         )
         self._remember_whole_words()
         takes_words = isinstance(model, WordPieceModel) and not model.takes_any_bytes
@@ -66,8 +68,7 @@ class Encoder:
         """Ids of a large_string or large_binary array."""
         text, doc_ends = self._normalizer.normalize(*text_buffers(texts))
         self._forget_when_full()
-        # One id a byte, and what the kernel writes in vain. What no id is written to costs address space alone.
-        ids = np.empty(self._ids_per_byte * text.size + bpe.IDS_IN_VAIN, np.int32)
+        ids = self._room_for(text)
         offsets = np.zeros(doc_ends.size + 1, np.int64)
         used, document = 0, 1
         for block in self._scanner.blocks(text, doc_ends):
@@ -75,9 +76,26 @@ class Encoder:
             self._grow_for(block)
             used = bpe.encode_block(self._tables, self._cache, *block, ids, used, offsets[document : document + ended])
             document += ended
-        ids = ids[:used]
+        ids = self._keep(ids[:used])
         settled = self._settle_unknown(ids, offsets)
         return Encoded(wrap_lists(ids, offsets), *settled)
+
+    def _room_for(self, text: np.ndarray) -> np.ndarray:
+        """Room for the ids of a text: one id a byte, and what the kernel writes in vain."""
+        size = self._ids_per_byte * text.size + bpe.IDS_IN_VAIN
+        if size > _MOST_ROOM:
+            return np.empty(size, np.int32)  # What no id is written to costs address space alone.
+        if size > self._room.size:
+            self._room = np.empty(size, np.int32)
+        return self._room
+
+    def _keep(self, ids: np.ndarray) -> np.ndarray:
+        """The ids in memory of their own."""
+        if ids.base is not self._room:
+            return ids
+        kept = np.frombuffer(pa.allocate_buffer(ids.nbytes), np.int32)
+        kept[:] = ids
+        return kept
 
     def trace(self, texts: pa.Array, unit: str) -> tuple[Encoded, Trace]:
         """As `encode`, and where each token comes from, in `bytes` or `characters`: slower, for each word is looked for again."""
@@ -128,7 +146,8 @@ class Encoder:
     def _remember_whole_words(self) -> None:
         """Words that are a token whatever the rules make of them: an empty cache has room for all, and goes before merging."""
         if self._whole.ids.size:
-            bpe.remember_words(self._cache, self._whole.text, self._whole.ends, self._whole.ids)
+            ids = np.concatenate([self._whole.ids, np.zeros(bpe.IDS_IN_VAIN, np.int32)])
+            bpe.remember_words(self._cache, self._whole.text, self._whole.ends, read_only(ids))
         self._fill_of_whole = self._fill()
 
     def _fill(self) -> np.ndarray:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tokenmill.alphabets import MARKER, BaseSymbols, CharacterAlphabet, bytes_of_tokens, code_points_of
 from tokenmill.errors import UsageError, VocabularySizeError
-from tokenmill.kernels import bpe
+from tokenmill.kernels import bpe, bpe_merge
 from tokenmill.models import BpeModel
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training_symbols import TrainingSymbols, cut_words
@@ -59,7 +59,9 @@ def new_specials(model: BpeModel, specials: Iterable[str], unk: str | None) -> t
         added.append(unk)
     for token in added:
         if token in model.vocab:
-            raise UsageError(f"special token {token!r} is an ordinary token of the vocabulary, of id {model.vocab[token]}")
+            raise UsageError(
+                f"special token {token!r} is an ordinary token of the vocabulary, of id {model.vocab[token]}; choose another"
+            )
     return tuple(added)
 
 
@@ -130,7 +132,9 @@ def _encode(model: BpeModel, data: np.ndarray, ends: np.ndarray) -> tuple[np.nda
     tables = model.tables
     forms = tables.forms._replace(fallback=np.empty(0, np.int32), fuses_unknown=np.bool_(False))
     ids, offsets = np.empty(data.size, np.int32), np.zeros(ends.size + 1, np.int64)
-    bpe.encode_each(tables._replace(unknown=np.int64(-1), forms=forms), data, ends, ids, offsets[1:])
+    bpe.encode_each(
+        tables._replace(unknown=np.int64(-1), forms=forms), bpe_merge.allocate_scratch(), data, ends, ids, offsets[1:]
+    )
     return ids[: offsets[-1]], offsets
 
 

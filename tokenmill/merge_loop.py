@@ -61,45 +61,54 @@ class WordSymbols:
     counts: np.ndarray
 
 
+@dataclass(frozen=True)
+class MergeOptions:
+    """Which pair is merged next, and when it ends: at `merges` rules, or when no pair of at least `min_count` is left.
+
+    `score`: the pair of the highest count (`frequency`, which is BPE) or likelihood (WordPiece); `ties`: of equals the one of the
+    `smallest` ids, or the `first-seen`. No rule makes a token longer than `most_length`: the next best pair is taken.
+    """
+
+    merges: int
+    ties: str = "smallest"
+    min_count: int = 1
+    most_length: int | None = None
+    score: str = "frequency"
+
+
 def learn_merges(
     words: WordSymbols,
+    options: MergeOptions,
     *,
     alphabet: int,
-    merges: int,
-    ties: str = "smallest",
-    min_count: int = 1,
     forbidden: Sequence[Sequence[int]] = (),
     lengths: np.ndarray | None = None,
-    most_length: int | None = None,
     on_merges: OnMerges | None = None,
-    score: str = "frequency",
 ) -> MergeRules:
     """Learn BPE merge rules (Sennrich, Haddow and Birch, 2016), equal to `reference.train_bpe`.
 
-    With `score="likelihood"` those of WordPiece (Schuster and Nakajima, 2012), equal to `reference_wordpiece.train_wordpiece`.
+    With the score `likelihood` those of WordPiece (Schuster and Nakajima, 2012), equal to `reference_wordpiece.train_wordpiece`.
 
-    Stops at `merges` rules, or when no pair of at least `min_count` is left. `forbidden` are symbol sequences (special tokens,
-    two symbols or more) that no rule may make. `lengths`: int32[alphabet], the length of each base symbol, 1 if it is not given;
-    no rule makes a token longer than `most_length`, and the next best pair is taken. Raises `DataError` for more than 2^31 / 3
-    symbols and words.
+    `forbidden` are symbol sequences (special tokens, two symbols or more) that no rule may make; `lengths`: int32[alphabet], the
+    length of each base symbol, 1 if it is not given. Raises `DataError` for more than 2^31 / 3 symbols and words.
     """
     if words.symbols.size + words.starts.size > MOST_CELLS:
         raise DataError(
             f"{words.symbols.size:,} symbols in {words.counts.size:,} distinct words are too many to merge "
             f"(together {MOST_CELLS - 1:,} can be); train on a part of the corpus"
         )
-    possible = min(merges, int(words.symbols.size))
+    possible = min(options.merges, int(words.symbols.size))
     state = _index_pairs(_append_words(words, forbidden), len(forbidden), alphabet + possible)
     state.counters[layout.TOKENS] = alphabet
     state.lengths[:alphabet] = 1 if lengths is None else lengths
-    state.counters[layout.MOST_LENGTH] = most_length or 0
-    state.counters[layout.MIN_COUNT] = max(1, min_count)
-    state.counters[layout.FIRST_SEEN] = ties == "first-seen"
+    state.counters[layout.MOST_LENGTH] = options.most_length or 0
+    state.counters[layout.MIN_COUNT] = max(1, options.min_count)
+    state.counters[layout.FIRST_SEEN] = options.ties == "first-seen"
     scoring = None
-    if score == "likelihood":
+    if options.score == "likelihood":
         scoring = ScoredMerging(state, count_symbols(words.symbols, words.starts, words.counts, alphabet + possible))
     rules = _run_loop(state, possible, on_merges, scoring)
-    return MergeRules(rules[:, :2].astype(np.int32), rules[:, 2].copy(), alphabet, exhausted=len(rules) < merges)
+    return MergeRules(rules[:, :2].astype(np.int32), rules[:, 2].copy(), alphabet, exhausted=len(rules) < options.merges)
 
 
 def _append_words(words: WordSymbols, others: Sequence[Sequence[int]]) -> WordSymbols:

@@ -187,7 +187,7 @@ def _read_step(part: Any) -> list[Step]:
         if key not in ("name", "pattern", "content"):
             raise UsageError(f"a normalizer {part['name']} has no option {key!r}; it has pattern and content")
         if not isinstance(value, str):
-            raise UsageError(f"{key} of a normalizer: {value!r} is no str")
+            raise UsageError(f"{key} of a normalizer: {value!r} is no str; give a text")
     if missing := {"pattern", "content"} - part.keys():
         raise UsageError(f"a normalizer {part['name']} needs {' and '.join(sorted(missing))}")
     return [Replace(part["pattern"], part["content"], is_regex=part["name"] == "replace_regex")]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tokenmill.arrow import read_only
 from tokenmill.errors import InvalidTextError, UsageError
-from tokenmill.scanners import BLOCK_WORDS, Block, check_batch
+from tokenmill.scanners import BLOCK_WORDS, Block, Scanner, check_batch
 
 #: A pattern is no longer than this, nor larger with its counted repeats written out, which is what `regex` does with them.
 LONGEST_PATTERN = 10_000
@@ -75,24 +75,24 @@ def regex_unicode_version() -> str:
 class PatternScanner:
     """What `WordScanner` does, by a pattern: words are its matches and what lies between them, so that they tile the text.
 
-    Empty matches are no words. Bytes that are no UTF-8 are single characters (surrogates) to the pattern.
+    Empty matches are no words. Bytes that are no UTF-8 are single characters (surrogates) to the pattern. Where digits are cut
+    out first, `segments` is a scanner whose words are the texts that the pattern sees.
     """
 
-    def __init__(self, pattern: str, *, block_words: int = BLOCK_WORDS) -> None:
+    def __init__(self, pattern: str, *, segments: Scanner | None = None, block_words: int = BLOCK_WORDS) -> None:
         if block_words < 1:
             raise UsageError(f"a block must hold at least 1 word, not {block_words}")
-        self._pattern = compile_pattern(pattern)
+        self._pattern, self._segments = compile_pattern(pattern), segments
         self._word_ends = np.empty(block_words, dtype=np.int64)
         self._doc_words = np.empty(block_words, dtype=np.int64)
 
     def blocks(self, text: np.ndarray, doc_ends: np.ndarray) -> Iterator[Block]:
         """As `WordScanner.blocks`. Raises InvalidTextError, while it runs, for a document that takes the pattern too long."""
         check_batch(text, doc_ends)
-        return self.scan_blocks(read_only(text), np.ascontiguousarray(doc_ends, dtype=np.int64))
+        return self._scan_blocks(read_only(text), np.ascontiguousarray(doc_ends, dtype=np.int64))
 
-    def scan_blocks(self, text: np.ndarray, doc_ends: np.ndarray, start: int = 0) -> Iterator[Block]:
-        """`blocks` for arrays that are checked; the first document begins at `start`."""
-        first, words, documents = start, 0, 0
+    def _scan_blocks(self, text: np.ndarray, doc_ends: np.ndarray) -> Iterator[Block]:
+        first, start, words, documents = 0, 0, 0, 0
         for end in doc_ends.tolist():
             for length in self._word_lengths(text[start:end].tobytes()):
                 if words == self._word_ends.size:
@@ -114,9 +114,20 @@ class PatternScanner:
 
     def _word_lengths(self, document: bytes) -> Iterator[int]:
         """The lengths of the words of a document, in bytes."""
-        text = document.decode("utf-8", "surrogateescape")
-        for word in split_by_pattern(self._pattern, text):
-            yield len(word) if text.isascii() else len(word.encode("utf-8", "surrogateescape"))
+        for segment in self._cut(document):
+            text = segment.decode("utf-8", "surrogateescape")
+            for word in split_by_pattern(self._pattern, text):
+                yield len(word) if text.isascii() else len(word.encode("utf-8", "surrogateescape"))
+
+    def _cut(self, document: bytes) -> Iterator[bytes]:
+        if self._segments is None:
+            yield document
+            return
+        start = 0
+        for block in self._segments.blocks(np.frombuffer(document, np.uint8), np.array([len(document)])):
+            for end in block.word_ends.tolist():
+                yield document[start:end]
+                start = end
 
 
 def split_by_pattern(pattern: Any, text: str) -> Iterator[str]:

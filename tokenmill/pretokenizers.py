@@ -40,15 +40,18 @@ from tokenmill.data import UNICODE_VERSION
 from tokenmill.errors import UsageError
 from tokenmill.names import DIGIT_GROUPS, PRETOKENIZERS
 from tokenmill.patterns import PatternScanner, compile_pattern, regex_unicode_version
-from tokenmill.scanners import BLOCK_WORDS, Block, DigitScanner, Scanner, WordScanner
+from tokenmill.scanners import BLOCK_WORDS, Block, Scanner, WordScanner
 from tokenmill.unicode_text import encode_text
 
 
 class _Rule(NamedTuple):
-    """Where a pre-tokenizer's kernel is, and what becomes of whitespace between words: `kept`, `marked` or `dropped`."""
+    """Where a pre-tokenizer's kernels are, by the digits that they cut out, and what becomes of whitespace between words.
+
+    It is `kept`, `marked` or `dropped`.
+    """
 
     module: str
-    function: str
+    kernels: str
     whitespace: str
 
 
@@ -59,7 +62,7 @@ _RULES = {
     "llama3": _Rule("scan_cl100k", "scan_llama3", "kept"),
     "qwen2": _Rule("scan_cl100k", "scan_qwen2", "kept"),
     "bert": _Rule("scan_dropping", "scan_bert", "dropped"),
-    "wordpunct": _Rule("scan", "scan_wordpunct", "marked"),
+    "wordpunct": _Rule("scan_wordpunct", "scan_wordpunct", "marked"),
     "whitespace": _Rule("scan", "scan_whitespace", "kept"),
     "whitespace-punct": _Rule("scan_dropping", "scan_whitespace_punct", "dropped"),
     "none": _Rule("scan", "scan_none", "kept"),
@@ -87,7 +90,7 @@ class PreTokenizer:
         if self.split_digits is not None and (self.split_digits not in DIGIT_GROUPS or isinstance(self.split_digits, bool)):
             raise UsageError(f"digits can be split singly (1) or by three (3), not by {self.split_digits!r}")
         if (self.name == "regex") != (self.pattern is not None):
-            has = "needs a pattern" if self.pattern is None else "takes no pattern; leave it out, or choose regex"
+            has = "needs a pattern; give one" if self.pattern is None else "takes no pattern; leave it out, or choose regex"
             raise UsageError(f"pre-tokenizer {self.name!r} {has}")
         if self.pattern is not None:
             compile_pattern(self.pattern)
@@ -107,7 +110,7 @@ class PreTokenizer:
             if kind is None:
                 raise UsageError(f"a pre-tokenizer has no option {key!r}; it has split_digits and pattern")
             if not isinstance(value, kind):
-                raise UsageError(f"{key} of a pre-tokenizer: {value!r} is no {kind.__name__}")
+                raise UsageError(f"{key} of a pre-tokenizer: {value!r} is no {kind.__name__}; give one")
         if "name" not in spec:
             raise UsageError("a pre-tokenizer without a name; give one")
         return cls(**spec)
@@ -147,15 +150,10 @@ class PreTokenizer:
 
     def scanner(self, *, block_words: int = BLOCK_WORDS) -> Scanner:
         """A scanner with scratch memory of its own, for one thread, to be used for batch after batch."""
-        words: Scanner
-        if self.pattern is not None:
-            words = PatternScanner(self.pattern, block_words=block_words)
-        else:
-            words = WordScanner(self._load_kernel(), lossless=self.lossless, block_words=block_words)
-        if self.split_digits is None:
-            return words
-        marks = _RULES[self.name].whitespace == "marked"
-        return DigitScanner(words, group=self.split_digits, takes_space=marks, block_words=block_words)
+        if self.pattern is None:
+            return WordScanner(self._load_kernel(), lossless=self.lossless, block_words=block_words)
+        segments = None if self.split_digits is None else PreTokenizer("none", self.split_digits).scanner()
+        return PatternScanner(self.pattern, segments=segments, block_words=block_words)
 
     def blocks(self, text: np.ndarray, doc_ends: np.ndarray, *, block_words: int = BLOCK_WORDS) -> Iterator[Block]:
         """The words of a batch as blocks of at most `block_words`; see `WordScanner.blocks`."""
@@ -182,5 +180,6 @@ class PreTokenizer:
     def _load_kernel(self) -> Callable[..., tuple[int, int]]:
         """Numba takes a moment to import, and a kernel is compiled when it is first called: only the one that is used."""
         rule = _RULES[self.name]
-        kernel: Callable[..., tuple[int, int]] = getattr(import_module(f"tokenmill.kernels.{rule.module}"), rule.function)
-        return kernel
+        kernels: Mapping[int, Callable[..., tuple[int, int]]]
+        kernels = getattr(import_module(f"tokenmill.kernels.{rule.module}"), rule.kernels)
+        return kernels[self.split_digits or 0]

@@ -110,7 +110,7 @@ def process_texts(
         raise UsageError(f"offsets are in {' or '.join(OFFSET_UNITS)}, not in {unit!r}")
     arrays = [large_strings(one) for one in (texts, pairs) if one is not None]
     if len(arrays) == 2 and len(arrays[0]) != len(arrays[1]):
-        raise UsageError(f"{len(arrays[0])} texts and {len(arrays[1])} second texts are no pairs")
+        raise UsageError(f"{len(arrays[0])} texts and {len(arrays[1])} second texts are no pairs; give as many of both")
     if padding is not None and padding.token not in tokenizer.model.vocab:
         raise UsageError(f"the padding token {padding.token!r} is not in the vocabulary; {name_specials(tokenizer)}")
     encoded, traces = zip(*(_encode_known(tokenizer, array, unit, allow_special) for array in arrays), strict=True)

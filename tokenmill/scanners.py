@@ -33,13 +33,10 @@ class Block(NamedTuple):
 
 
 class Scanner(Protocol):
-    """What finds words: `WordScanner`, `DigitScanner` and `patterns.PatternScanner`."""
+    """What finds words: `WordScanner` and `patterns.PatternScanner`."""
 
     def blocks(self, text: np.ndarray, doc_ends: np.ndarray) -> Iterator[Block]:
         """The words of a batch, block by block; see `WordScanner.blocks`."""
-
-    def scan_blocks(self, text: np.ndarray, doc_ends: np.ndarray, start: int = 0) -> Iterator[Block]:
-        """`blocks` for arrays that are checked; the first document begins at `start`."""
 
 
 class WordScanner:
@@ -68,11 +65,10 @@ class WordScanner:
         For `a b` and `c` under gpt2: one block, word_ends 1, 3, 4 and doc_words 2, 3.
         """
         check_batch(text, doc_ends)
-        return self.scan_blocks(read_only(text), read_only(np.ascontiguousarray(doc_ends, dtype=np.int64)))
+        return self._scan_blocks(read_only(text), read_only(np.ascontiguousarray(doc_ends, dtype=np.int64)))
 
-    def scan_blocks(self, text: np.ndarray, doc_ends: np.ndarray, start: int = 0) -> Iterator[Block]:
-        """`blocks` for arrays that are checked; the first document begins at `start`."""
-        cursor = np.array([0, start], dtype=np.int64)
+    def _scan_blocks(self, text: np.ndarray, doc_ends: np.ndarray) -> Iterator[Block]:
+        cursor = np.zeros(3, dtype=np.int64)
         while cursor[0] < doc_ends.size:
             first = int(cursor[1])
             words, documents = self._scan(text, doc_ends, self._classes, cursor, self._word_ends, self._doc_words, self._marked)
@@ -86,42 +82,6 @@ class WordScanner:
         if self._lossless:
             return Block(text, first, word_ends, doc_words)
         return Block(read_only(self._marked), 0, word_ends, doc_words)
-
-
-class DigitScanner:
-    """Cuts runs of decimal digits out of the documents, and has another scanner find the words of digits and of what is between.
-
-    `group` is 1 or 3, how many digits make a word, counted from the right; `takes_space`: the first digits of a run keep the
-    whitespace character before them, of which the other scanner makes a mark.
-    """
-
-    def __init__(self, words: Scanner, *, group: int, takes_space: bool, block_words: int = BLOCK_WORDS) -> None:
-        from tokenmill.kernels.scan_digits import cut_digits
-
-        self._words, self._cut = words, cut_digits
-        self._group, self._takes_space = group, takes_space
-        self._classes = load_class_table()
-        self._segment_ends = np.empty(block_words, dtype=np.int64)
-        self._closes = np.empty(block_words, dtype=np.bool_)
-
-    def blocks(self, text: np.ndarray, doc_ends: np.ndarray) -> Iterator[Block]:
-        """As `WordScanner.blocks`."""
-        check_batch(text, doc_ends)
-        return self.scan_blocks(read_only(text), read_only(np.ascontiguousarray(doc_ends, dtype=np.int64)))
-
-    def scan_blocks(self, text: np.ndarray, doc_ends: np.ndarray, start: int = 0) -> Iterator[Block]:
-        """`blocks` for arrays that are checked; the first document begins at `start`."""
-        state = np.array([0, start, 0], dtype=np.int64)
-        options = (self._group, self._takes_space)
-        while state[0] < doc_ends.size:
-            first = int(state[1])
-            count = self._cut(text, doc_ends, self._classes, *options, state, self._segment_ends, self._closes)
-            done = 0
-            for block in self._words.scan_blocks(text, read_only(self._segment_ends[:count]), first):
-                ended = block.doc_words.size
-                closing = block.doc_words[self._closes[done : done + ended]]
-                done += ended
-                yield block._replace(doc_words=read_only(closing))
 
 
 def check_batch(text: np.ndarray, doc_ends: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import OrderedDict
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 
 from tokenmill import schemas
 from tokenmill.errors import DataError, UsageError
+from tokenmill.parquet_footer import ParquetFooter, open_parquet
 from tokenmill.parquet_pages import OtherLayout, read_integers
 
 #: A Parquet file numbers its row groups in 16 bits.
@@ -24,7 +26,6 @@ MOST_ROW_GROUPS = (1 << 15) - 1
 _SHARD_NAME = re.compile(r"part-\d{5,}-of-\d{5,}\.parquet")
 #: How many files are held open.
 _OPEN_FILES = 64
-_MOST_FOOTER_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,18 @@ class ShardFiles:
         self.shards: list[dict[str, Any]] = self.manifest["shards"]
         self._footers: dict[int, Footer] = {}
         self._files: OrderedDict[int, Any] = OrderedDict()
+        self._metadata: dict[int, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_files": OrderedDict()}
+        return {**self.__dict__, "_files": OrderedDict(), "_metadata": {}}
 
     def footer(self, shard: int) -> Footer:
         """The footer of a shard, read once."""
         if shard not in self._footers:
             file = self._open(shard)
             try:
-                self._footers[shard] = _read_footer(pq.read_metadata(file))
+                parquet, footer = open_parquet(file)
+                self._metadata[shard], self._footers[shard] = parquet.metadata, _read_footer(parquet, footer)
             except (OSError, ValueError, pa.ArrowException) as error:
                 raise self._damaged(shard, error) from None
         return self._footers[shard]
@@ -106,9 +109,13 @@ class ShardFiles:
     def read_table(self, shard: int, group: int, columns: list[str]) -> pa.Table:
         """Columns of a row group, by Arrow."""
         try:
-            return pq.ParquetFile(self._open(shard)).read_row_group(group, columns=columns, use_threads=False)
+            table = self._open_parquet(shard).read_row_group(group, columns=columns, use_threads=False)
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise self._damaged(shard, error) from None
+        rows = self.footer(shard).rows[group]
+        if table.num_rows != rows:  # Arrow goes by the number of values in the footer, which may be another.
+            raise self._damaged(shard, ValueError(f"row group {group} has {table.num_rows} rows instead of {rows}"))
+        return table
 
     def read_file(self, name: str) -> bytes:
         """A file of the folder, such as the tokenizer's."""
@@ -119,6 +126,15 @@ class ShardFiles:
             raise DataError(f"{self.folder}/{name}: cannot be read ({error}); encode the corpus again") from None
         return content
 
+    def _open_parquet(self, shard: int) -> pq.ParquetFile:
+        """For Arrow to read; a footer is checked and taken apart once for each time that the file is opened."""
+        file = self._open(shard)
+        if (metadata := self._metadata.get(shard)) is not None:
+            return pq.ParquetFile(file, metadata=metadata)
+        parquet, _ = open_parquet(file)
+        self._metadata[shard] = parquet.metadata
+        return parquet
+
     def _open(self, shard: int) -> Any:
         if shard in self._files:
             return self._files[shard]
@@ -128,7 +144,8 @@ class ShardFiles:
             raise self._damaged(shard, error) from None
         self._files[shard] = file
         if len(self._files) > _OPEN_FILES:
-            self._files.popitem(last=False)
+            oldest, _ = self._files.popitem(last=False)
+            self._metadata.pop(oldest, None)
         return file
 
     def _damaged(self, shard: int, error: Exception) -> DataError:
@@ -202,24 +219,11 @@ def _find_filesystem(folder: str, filesystem: Any) -> tuple[Any, str]:
     return found, path.rstrip("/")
 
 
-def _read_footer(metadata: Any) -> Footer:
-    rows, chunks, ranges = [], [], []
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        found, id_range = {}, None
-        for place in range(group.num_columns):
-            column = group.column(place)
-            name = column.path_in_schema.partition(".")[0]
-            found[name] = Chunk(
-                column.data_page_offset,
-                column.total_compressed_size,
-                column.num_values,
-                column.compression,
-                column.dictionary_page_offset is not None,
-            )
-            if name in ("doc_id", "doc_ids") and column.is_stats_set and column.statistics.has_min_max:
-                id_range = (column.statistics.min, column.statistics.max)
-        rows.append(group.num_rows)
-        chunks.append(found)
-        ranges.append(id_range)
-    return Footer(rows, chunks, ranges, metadata.schema.to_arrow_schema())
+def _read_footer(file: pq.ParquetFile, footer: ParquetFooter) -> Footer:
+    names = [leaf.path[0] for leaf in footer.leaves]
+    numbers = [grid.tolist() for grid in (footer.offsets, footer.sizes, footer.values)]
+    groups = zip(*numbers, footer.codecs(), footer.has_dictionary().tolist(), strict=True)
+    chunks = [dict(zip(names, itertools.starmap(Chunk, zip(*group, strict=True)), strict=True)) for group in groups]
+    ids = [place for place, name in enumerate(names) if name in ("doc_id", "doc_ids")]
+    ranges: list[tuple[str, str] | None] = footer.text_ranges(ids[-1]) if ids else [None for _ in chunks]
+    return Footer(footer.rows.tolist(), chunks, ranges, file.schema_arrow)

@@ -35,7 +35,7 @@ class Element:
         if not (colon and number.isascii() and number.isdigit()) or not token:
             token, number = text, "0"
         if int(number) > MOST_TYPE:
-            raise UsageError(f"template: the type id of {text!r} is above {MOST_TYPE}")
+            raise UsageError(f"template: the type id of {text!r} is above {MOST_TYPE}; give 0 to {MOST_TYPE}")
         if token.startswith("$") and token not in _SEQUENCES:
             raise UsageError(f"template: {text!r} is not known; $A stands for the text, $B for the second of two")
         return cls(token, _SEQUENCES.get(token, TOKEN), int(number))

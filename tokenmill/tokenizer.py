@@ -30,7 +30,7 @@ from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.processing import Encoding, Processed, process_text, process_texts
 from tokenmill.special_text import Allowed, SpecialFinder, SplitTexts, join_parts
 from tokenmill.templates import FIRST, SECOND, Template, check_template
-from tokenmill.tokenizer_files import read_file, read_folder
+from tokenmill.tokenizer_files import read_file, read_folder, write_file
 from tokenmill.tracing import Trace, join_traces
 from tokenmill.unicode_text import encode_text
 from tokenmill.unmatched import PlaceNamer, describe_lost_word
@@ -102,7 +102,7 @@ class Tokenizer:
         return tokenizer
 
     def to_format(self, target: str) -> dict[str, bytes]:
-        """The files of a format by name: `native`, `huggingface`, `tiktoken`, `gpt2` (a folder) or `two-key`.
+        """The files of a format by name: `native`, `huggingface`, `tiktoken`, `vocab-txt`, `gpt2` (a folder), `two-key`.
 
         Raises `UsageError` where readers of the format would not give the same ids.
         """
@@ -111,11 +111,8 @@ class Tokenizer:
         return recognition.dumps(self, target)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a tokenizer.json by temporary name and rename: readers see the old file or the new one."""
-        target = Path(path)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        temporary.write_bytes(self.to_bytes())
-        os.replace(temporary, target)
+        """Write a tokenizer.json; readers see the old file or the new one."""
+        write_file(Path(path), self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """The tokenizer.json as bytes; the same tokenizer gives the same bytes."""

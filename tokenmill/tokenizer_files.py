@@ -1,7 +1,10 @@
-"""Reading tokenizer files, which nobody has vouched for: regular files of a bounded size, under names that are fixed here."""
+"""Tokenizer files: reading those that nobody has vouched for (regular files of a bounded size, under names that are fixed here),
+and writing them whole or not at all.
+"""
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +26,13 @@ def read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise TokenizerFileError(f"{error.strerror}; give the path of a tokenizer.json") from None
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file by temporary name and rename: readers see the old file or the new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
 
 
 def read_folder(folder: Path, names: Iterable[str]) -> dict[str, bytes]:

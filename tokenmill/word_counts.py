@@ -51,7 +51,7 @@ class WordCounter:
         self._normalizer = (normalizer or Normalizer()).runner()
         self._scanner = pretokenizer.scanner()
         self._table = tables.allocate_table(table_words, arena_bytes)
-        self._keys = np.empty((tables.STAGED, 4), np.uint64)
+        self._keys = np.empty(tables.STAGED * tables.ENTRY, np.uint64)
         self._base = 0
         self.words = 0
 
@@ -135,7 +135,7 @@ def combine_counts(parts: Iterable[pa.Table]) -> pa.Table:
         first_seen=np.empty(ends.size, np.int64),
     )
     counts, first_seen = (read_only(rows[name].to_numpy()) for name in ("count", "first_seen"))
-    distinct = kernel.add_up_words(table, np.empty((tables.STAGED, 4), np.uint64), text, ends, counts, first_seen, sums)
+    distinct = kernel.add_up_words(table, np.empty(tables.STAGED * tables.ENTRY, np.uint64), text, ends, counts, first_seen, sums)
     offsets = sums.offsets[: distinct + 1].copy()
     words = wrap_binary(sums.data[: offsets[-1]].copy(), offsets)
     return _build_table(words, sums.counts[:distinct].copy(), sums.first_seen[:distinct].copy())

@@ -125,7 +125,7 @@ class MarkedAlphabet:
         """The bytes are there in both forms, or the suffix is; nothing else is asked of the alphabet of a character model."""
         marks = self.marks
         if marks.has_ending and marks.suffix not in tokens:
-            raise TokenizerFileError(f"vocab: the end-of-word suffix {marks.suffix!r} has no id")
+            raise TokenizerFileError(f"vocab: the end-of-word suffix {marks.suffix!r} has no id; add it")
         if not isinstance(self.base, ByteAlphabet):
             self.base.check_tokens(tokens)
             return

@@ -16,7 +16,6 @@ from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet
 from tokenmill.continuations import PREFIX, ContinuationAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import wordpiece as kernel
-from tokenmill.kernels.bpe_merge import EMPTY
 from tokenmill.kernels.tables import power_of_two
 from tokenmill.models import Model, TokenWords
 from tokenmill.names import SCORES, WORDPIECE_MODELS
@@ -123,7 +122,9 @@ def check_limit(most_characters: int | None, *, of_bytes: bool) -> None:
     if most_characters is None:
         return
     if of_bytes:
-        raise TokenizerFileError(f"max_word_characters: {most_characters}, but a byte-wordpiece model takes words of any length")
+        raise TokenizerFileError(
+            f"max_word_characters: {most_characters}, but a byte-wordpiece model takes words of any length; leave it out"
+        )
     if not isinstance(most_characters, int) or isinstance(most_characters, bool) or not 1 <= most_characters <= MOST_LIMIT:
         raise TokenizerFileError(f"max_word_characters: {most_characters!r} is no whole number from 1 to {MOST_LIMIT}")
 
@@ -168,7 +169,7 @@ class _Tree:
     @classmethod
     def of(cls, words: TokenWords, *, backwards: bool) -> _Tree:
         most = words.text.size + 1
-        edges = np.full((power_of_two(2 * most), 2), EMPTY, np.int64)
+        edges = np.full((power_of_two(2 * most), 2), kernel.EMPTY, np.int64)
         origins, depths, last_nodes = np.zeros(most, np.int64), np.zeros(most, np.int32), np.empty(words.ends.size, np.int64)
         nodes = kernel.grow_tree(edges, words.text, words.ends, backwards, origins, depths, last_nodes)
         tokens = np.full(nodes, kernel.NO_TOKEN)

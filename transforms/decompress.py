@@ -41,7 +41,9 @@ def reading(file: SourceFile) -> Iterator[None]:
     except (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException, MemoryError) as error:
         # Of memory there is too little when a damaged length makes Arrow ask for more than any machine has.
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise UnreadableFileError(f"{file.path}: cannot be read as {_kind(file)}: {_on_one_line(reason)}") from error
+        raise UnreadableFileError(
+            f"{file.path}: cannot be read as {_kind(file)}: {_on_one_line(reason)}; make it anew, or leave it out"
+        ) from error
 
 
 def _on_one_line(reason: str) -> str:

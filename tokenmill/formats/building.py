@@ -36,11 +36,16 @@ def build_tokenizer(
     try:
         model = BpeModel("byte-bpe", ByteAlphabet(), vocab, tuple(rules), tuple(special_tokens), unk_token, ignore_merges)
     except TokenizerFileError as error:
-        raise TokenizerFileError(_RULE.sub(lambda match: rule_place(int(match[1])), str(error), count=1)) from None
+        raise TokenizerFileError(name_rule(str(error), rule_place)) from None
     try:
         return Tokenizer(model, pretokenizer=PreTokenizer(pretokenizer))
     except UsageError as error:
         raise TokenizerFileError(str(error)) from None
+
+
+def name_rule(message: str, rule_place: Callable[[int], str]) -> str:
+    """A model's message, which names a rule by its rank, with the rule's place in the file instead."""
+    return _RULE.sub(lambda match: rule_place(int(match[1])), message, count=1)
 
 
 def refuse_options(tokenizer: Tokenizer, target: str) -> None:

@@ -15,6 +15,7 @@ from tokenmill.formats.building import (
     bpe_model_of,
     build_tokenizer,
     refuse_added,
+    refuse_characters,
     refuse_marks,
     refuse_options,
     refuse_parts,
@@ -58,8 +59,7 @@ def dumps(tokenizer: Tokenizer) -> dict[str, bytes]:
             )
         if rule[0].startswith(_HEADER):
             raise UsageError(f"{MERGES} passes over lines that begin with {_HEADER}, as rule {place} would; use --to huggingface")
-    if not model.takes_any_bytes:
-        raise UsageError(f"{VOCAB} holds tokens of bytes, this {model.name} model has tokens of characters; use --to native")
+    refuse_characters(tokenizer, VOCAB)
     refuse_options(tokenizer, f"{VOCAB} and {MERGES}")
     refuse_parts(tokenizer, f"{VOCAB} and {MERGES}")
     refuse_added(tokenizer, f"{VOCAB} and {MERGES}")
@@ -93,7 +93,7 @@ def _parse_merges(content: bytes) -> list[tuple[int, Rule]]:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise TokenizerFileError(f"{MERGES}: not UTF-8 at byte {error.start}") from None
+        raise TokenizerFileError(f"{MERGES}: not UTF-8 at byte {error.start}; it is UTF-8 text") from None
     rules = []
     for number, line in enumerate(text.split("\n"), start=1):
         line = line.removesuffix("\r")
@@ -101,7 +101,9 @@ def _parse_merges(content: bytes) -> list[tuple[int, Rule]]:
             continue
         parts = line.split(" ")
         if len(parts) != 2 or not all(parts):
-            raise TokenizerFileError(f"{MERGES}, line {number}: {excerpt(line)} is no pair of tokens")
+            raise TokenizerFileError(
+                f"{MERGES}, line {number}: {excerpt(line)} is no pair of tokens; write two with a space between them"
+            )
         rules.append((number, (parts[0], parts[1])))
     return rules
 

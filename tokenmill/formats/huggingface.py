@@ -55,7 +55,7 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     check_fields("", document, _TOP)
     model = read_component(document, "model", {"BPE", "WordPiece"})
     if model is None:
-        raise TokenizerFileError("model: there is none")
+        raise TokenizerFileError("model: there is none; BPE or WordPiece belongs there")
     if model["type"] == "WordPiece":
         return read_parts(document, huggingface_wordpiece.read_tokenizer(document, model, read_tokens(document, model)))
     cutting = read_cutting(document)

@@ -6,12 +6,11 @@ last symbol of a word, `continuing_subword_prefix` our continuation prefix.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from tokenmill.alphabets import MARKER
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.formats.building import Rule
+from tokenmill.formats.building import Rule, name_rule
 from tokenmill.formats.huggingface_cutting import Cutting, shows_spaces
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, typed
 from tokenmill.formats.huggingface_tokens import Tokens, list_vocabulary
@@ -26,7 +25,6 @@ _FIELDS: Fields = {
     **dict.fromkeys(("continuing_subword_prefix", "end_of_word_suffix"), ANYTHING),
     "dropout": (None, 0.0),
 }
-_RULE = re.compile(r"merge_rules\[(\d+)\]")
 
 
 # --- import -----------------------------------------------------------------------------------------------------------------
@@ -45,16 +43,11 @@ def read_model(model: dict[str, Any], cutting: Cutting, tokens: Tokens) -> BpeMo
     shown = _show_spaces(cutting, tokens, fallback=fallback)
     unk = _read_unk(model, tokens, of_bytes=of_bytes)
     more = [] if unk is None or unk in tokens.specials else [unk]
+    name, spaces = "byte-bpe" if of_bytes else "char-bpe", cutting.pretokenizer.marks_spaces
     try:
-        alphabet = alphabet_of(
-            "byte-bpe" if of_bytes else "char-bpe",
-            marks_spaces=cutting.pretokenizer.marks_spaces,
-            marks=marks,
-            byte_fallback=fallback and not of_bytes,
-        )
         return BpeModel(
-            "byte-bpe" if of_bytes else "char-bpe",
-            alphabet,
+            name,
+            alphabet_of(name, marks_spaces=spaces, marks=marks, byte_fallback=fallback and not of_bytes),
             {shown.get(token, token): token_id for token, token_id in tokens.vocab.items()},
             tuple((shown.get(left, left), shown.get(right, right)) for _, (left, right) in rules),
             (*tokens.specials, *more),
@@ -67,8 +60,7 @@ def read_model(model: dict[str, Any], cutting: Cutting, tokens: Tokens) -> BpeMo
     except UsageError as error:
         raise TokenizerFileError(f"model: {error}") from None
     except TokenizerFileError as error:
-        place = _RULE.sub(lambda match: f"model.merges[{rules[int(match[1])][0]}]", str(error), count=1)
-        raise TokenizerFileError(place) from None
+        raise TokenizerFileError(name_rule(str(error), lambda rank: f"model.merges[{rules[rank][0]}]")) from None
 
 
 def read_rules(model: dict[str, Any]) -> list[tuple[int, Rule]]:

@@ -66,6 +66,6 @@ def check_fields(place: str, component: dict[str, Any], fields: Fields) -> None:
     for field, value in component.items():
         where = f"{place}.{field}" if place else field
         if field not in fields:
-            raise TokenizerFileError(f"{where}: this field is not known here")
+            raise TokenizerFileError(f"{where}: this field is not known here; known are {', '.join(fields)}")
         if value not in fields[field]:
             raise TokenizerFileError(f"{where}: {excerpt(value)} is not known here")

@@ -13,7 +13,7 @@ from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields,
 from tokenmill.formats.json_text import excerpt
 from tokenmill.normalizers import Normalizer, Replace, Step
 from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.templates import FIRST, SECOND, TOKEN, Element, Elements, Template
+from tokenmill.templates import FIRST, MOST_TYPE, SECOND, TOKEN, Element, Elements, Template
 from tokenmill.tokenizer import Tokenizer
 
 _FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd", "Lowercase": "lowercase", "StripAccents": "strip_marks"}
@@ -180,7 +180,7 @@ def _read_side(place: str, value: Any) -> Elements:
         )
         name, type_id = (content.get("id"), content.get("type_id")) if isinstance(content, dict) else (None, None)
         known = kind == "SpecialToken" or (kind == "Sequence" and name in _SEQUENCES)
-        if not known or not isinstance(name, str) or not isinstance(type_id, int) or not 0 <= type_id <= 127:
+        if not known or not isinstance(name, str) or not isinstance(type_id, int) or not 0 <= type_id <= MOST_TYPE:
             raise TokenizerFileError(f"{where}: {excerpt(element)} is neither SpecialToken nor Sequence with id and type_id")
         elements.append(
             Element(name, TOKEN, type_id) if kind == "SpecialToken" else Element(f"${name}", _SEQUENCES[name], type_id)

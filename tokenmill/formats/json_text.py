@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from tokenmill.errors import TokenizerFileError
@@ -16,9 +17,11 @@ def parse_object(content: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise TokenizerFileError(f"not UTF-8 at byte {error.start}; a tokenizer.json is UTF-8 text") from None
     except json.JSONDecodeError as error:
-        raise TokenizerFileError(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+        raise TokenizerFileError(
+            f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}; give an undamaged tokenizer file"
+        ) from None
     except RecursionError:
-        raise TokenizerFileError("not a tokenizer: nested too deeply") from None
+        raise TokenizerFileError("not a tokenizer: nested too deeply; give an undamaged tokenizer file") from None
     except ValueError as error:
         raise TokenizerFileError(f"not a tokenizer: {error}") from None
     if not isinstance(document, dict):
@@ -30,6 +33,18 @@ def parse_object(content: bytes) -> dict[str, Any]:
 def to_json(value: Any) -> str:
     """One line of JSON; the keys of objects in order of code points."""
     return json.dumps(value, ensure_ascii=False, sort_keys=isinstance(value, dict))
+
+
+def strings_to_json(strings: Sequence[str]) -> list[str]:
+    """`to_json` of each string, a hundred thousand at once.
+
+    >>> strings_to_json(["a", 'b"'])
+    ['"a"', '"b\\\\""']
+    """
+    if not strings:
+        return []
+    # A control character: inside strings JSON writes it as an escape.
+    return json.dumps(strings, ensure_ascii=False, separators=("\0", ":"))[1:-1].split("\0")
 
 
 def excerpt(value: Any) -> str:
@@ -53,5 +68,5 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(entries) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise TokenizerFileError(f"the key {twice!r} stands twice in one object")
+        raise TokenizerFileError(f"the key {twice!r} stands twice in one object; keep one")
     return entries

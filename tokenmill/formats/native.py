@@ -7,14 +7,15 @@ are equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from tokenmill import schemas, wordpiece
 from tokenmill.code_points import CodePointModel
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.formats.building import refuse_added
-from tokenmill.formats.json_text import parse_object, to_json
+from tokenmill.formats.building import refuse_added, refuse_parts
+from tokenmill.formats.json_text import excerpt, parse_object, strings_to_json, to_json
 from tokenmill.models import BpeModel, Model, alphabet_of
 from tokenmill.names import WORDPIECE_MODELS
 from tokenmill.normalizers import Normalizer
@@ -97,10 +98,7 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
             "a file of two keys stands for char-bpe behind wordpunct, "
             f"this is {model.name} behind {pretokenizer}; use --to native"
         )
-    if not tokenizer.normalizer.is_identity:
-        raise UsageError(f"a file of two keys cannot say that text is normalized by {tokenizer.normalizer}; use --to native")
-    if not tokenizer.template.is_empty:
-        raise UsageError("a file of two keys cannot say which special tokens stand around a text; use --to native")
+    refuse_parts(tokenizer, "a file of two keys")
     if told := _describe_encoding(model):
         raise UsageError(f"a file of two keys cannot say {next(iter(told))}; use --to native")
     refuse_added(tokenizer, "a file of two keys")
@@ -111,11 +109,12 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
 
 def _write(head: dict[str, Any], model: Model) -> bytes:
     lines = [f"  {to_json(key)}: {to_json(value)}," for key, value in head.items()]
-    rules = _block("[", (to_json(list(rule)) for rule in model.merge_rules), "]")
+    tokens = iter(strings_to_json([token for rule in model.merge_rules for token in rule]))
+    rules = _block("[", [f"[{left}, {right}]" for left, right in zip(tokens, tokens, strict=True)], "]")
     held = model.vocab.specials if isinstance(model, CodePointModel) else model.vocab
-    vocab = _block(
-        "{", (f"{to_json(token)}: {token_id}" for token, token_id in sorted(held.items(), key=lambda item: item[1])), "}"
-    )
+    ordered = sorted(held.items(), key=lambda item: item[1])
+    names = strings_to_json([token for token, _ in ordered])
+    vocab = _block("{", [f"{name}: {token_id}" for name, (_, token_id) in zip(names, ordered, strict=True)], "}")
     return "\n".join(["{", *lines, f'  "merge_rules": {rules},', f'  "vocab": {vocab}', "}", ""]).encode("utf-8")
 
 
@@ -146,7 +145,7 @@ def _read_tokens(document: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
-    rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
+    rules = _check_rules(document["merge_rules"])
     _refuse_keys(document, ("max_word_characters",))
     name, fallback = document.get("model", "char-bpe"), document.get("byte_fallback", False)
     specials = _read_tokens(document, "special_tokens")
@@ -169,7 +168,7 @@ def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
 
 def _read_wordpiece(document: dict[str, Any], *, marks_spaces: bool) -> WordPieceModel:
     _refuse_keys(document, ("ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "suffix_attached"))
-    rules = tuple(_check_rule(place, rule) for place, rule in enumerate(document["merge_rules"]))
+    rules = _check_rules(document["merge_rules"])
     name, prefix = document["model"], document.get("continuation_prefix")
     try:
         alphabet = wordpiece_alphabet(name, marks_spaces=marks_spaces, prefix=prefix)
@@ -191,13 +190,13 @@ def _read_code_points(document: dict[str, Any]) -> CodePointModel:
     """A model without a written vocabulary: `vocab` holds the special tokens, and nothing else says how to encode."""
     specials = _read_tokens(document, "special_tokens")
     if document["ids"] != "codepoint" or document.get("model") != "char":
-        raise TokenizerFileError(f"ids: {to_json(document['ids'])[:80]} is not known; it can be codepoint in a char model")
+        raise TokenizerFileError(f"ids: {excerpt(document['ids'])} is not known; it can be codepoint in a char model")
     absent = ("merge_rules", "unk", "ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "continuation_prefix")
     for key in (*absent, "added_tokens"):
         if document.get(key):
-            raise TokenizerFileError(f"{key}: there is none where code points are ids")
+            raise TokenizerFileError(f"{key}: there is none where code points are ids; leave it out")
     if sorted(document["vocab"]) != sorted(specials):
-        raise TokenizerFileError("vocab: where code points are ids it holds the special tokens alone")
+        raise TokenizerFileError("vocab: where code points are ids it holds the special tokens alone; leave the others out")
     return CodePointModel.of({token: document["vocab"][token] for token in specials})
 
 
@@ -205,7 +204,7 @@ def _read_marks(document: dict[str, Any]) -> WordMarks:
     suffix, prefix = document.get("end_of_word_suffix", ""), document.get("continuation_prefix", "")
     attached = document.get("suffix_attached", False)
     if attached and not suffix:
-        raise TokenizerFileError("suffix_attached: there is no end_of_word_suffix that could be")
+        raise TokenizerFileError("suffix_attached: there is no end_of_word_suffix that could be; add one, or leave it out")
     return WordMarks(suffix, prefix, attached)
 
 
@@ -219,7 +218,9 @@ def _check_keys(document: dict[str, Any]) -> None:
         if not isinstance(value, _KEYS[key]) or (isinstance(value, bool) and _KEYS[key] is not bool):  # type: ignore[arg-type]
             raise TokenizerFileError(f"{key}: {type(value).__name__} found where {_names(_KEYS[key])} belongs")
     if document.get("format", schemas.TOKENIZER_FORMAT) != schemas.TOKENIZER_FORMAT:
-        raise TokenizerFileError(f"format: {document['format']!r} is not {schemas.TOKENIZER_FORMAT!r}")
+        raise TokenizerFileError(
+            f"format: {document['format']!r} is not {schemas.TOKENIZER_FORMAT!r}; give a file of that format"
+        )
     if document.get("version", schemas.TOKENIZER_VERSION) != schemas.TOKENIZER_VERSION:
         raise TokenizerFileError(
             f"version: {document['version']} is not known here ({schemas.TOKENIZER_VERSION}); update tokenmill"
@@ -238,15 +239,23 @@ def _names(types: Any) -> str:
     return " or ".join(one.__name__ for one in (types if isinstance(types, tuple) else (types,)))
 
 
+def _check_rules(rules: list[Any]) -> tuple[tuple[str, str], ...]:
+    """Rules as pairs of tokens. All are looked at at once, and one by one only where one is wrong."""
+    pairs = set(map(type, rules)) <= {list} and set(map(len, rules)) <= {2}
+    if pairs and set(map(type, chain.from_iterable(rules))) <= {str} and all(chain.from_iterable(rules)):
+        return tuple(map(tuple, rules))
+    return tuple(_check_rule(place, rule) for place, rule in enumerate(rules))
+
+
 def _check_rule(place: int, rule: Any) -> tuple[str, str]:
     if not isinstance(rule, list) or len(rule) != 2 or not all(isinstance(token, str) and token for token in rule):
-        raise TokenizerFileError(f"merge_rules[{place}]: {to_json(rule)[:80]} is no pair of tokens")
+        raise TokenizerFileError(f"merge_rules[{place}]: {excerpt(rule)} is no pair of tokens")
     return rule[0], rule[1]
 
 
 def _check_string(place: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise TokenizerFileError(f"{place}: {to_json(value)[:80]} is no token")
+        raise TokenizerFileError(f"{place}: {excerpt(value)} is no token")
     return value
 
 
@@ -257,6 +266,8 @@ def _named(kind: Any, document: dict[str, Any], key: str, default: str | None) -
         raise TokenizerFileError(f"{key}: {error}") from None
 
 
-def _block(opening: str, entries: Iterable[str], closing: str) -> str:
-    body = ",\n".join(f"    {entry}" for entry in entries)
-    return f"{opening}\n{body}\n  {closing}" if body else f"{opening}{closing}"
+def _block(opening: str, entries: Sequence[str], closing: str) -> str:
+    return f"{opening}\n    {_NEXT_ENTRY.join(entries)}\n  {closing}" if entries else f"{opening}{closing}"
+
+
+_NEXT_ENTRY = ",\n    "

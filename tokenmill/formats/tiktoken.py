@@ -80,7 +80,9 @@ def loads(content: bytes, *, pretokenizer: str | None = None, special_tokens: Ma
     vocab = {show_bytes(token): token_id for token, token_id in _tokens(words)}
     for token, token_id in special_tokens.items():
         if token in vocab:
-            raise TokenizerFileError(f"the special token {token!r} is an ordinary token of the file, of rank {vocab[token]}")
+            raise TokenizerFileError(
+                f"the special token {token!r} is an ordinary token of the file, of rank {vocab[token]}; choose another"
+            )
         vocab[token] = token_id
     unmerged = len(rules) < sum(len(token) > 1 for token, _ in _tokens(words))
     return build_tokenizer(
@@ -165,10 +167,10 @@ def _parse_lines(content: bytes) -> dict[bytes, int]:
             continue
         token, rank = _parse_line(line, number)
         if token in ranks:
-            raise TokenizerFileError(f"line {number}: the token {token!r} stands twice")
+            raise TokenizerFileError(f"line {number}: the token {token!r} stands twice; keep one")
         ranks[token] = rank
     if not ranks:
-        raise TokenizerFileError("the file holds no tokens")
+        raise TokenizerFileError("the file holds no tokens; a rank file has one on each line")
     return ranks
 
 

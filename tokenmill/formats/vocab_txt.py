@@ -64,7 +64,9 @@ def _read_lines(content: bytes) -> dict[str, int]:
         if not token:
             raise TokenizerFileError(f"line {number + 1}: it is empty; a token stands on each line of a {NAME}")
         if token in vocab:
-            raise TokenizerFileError(f"line {number + 1}: the token {excerpt(token)} stands on line {vocab[token] + 1} too")
+            raise TokenizerFileError(
+                f"line {number + 1}: the token {excerpt(token)} stands on line {vocab[token] + 1} too; keep one"
+            )
         vocab[token] = number
     return vocab
 

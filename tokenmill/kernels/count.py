@@ -8,8 +8,9 @@ import numpy as np
 
 from tokenmill.kernels.compiling import kernel, part
 from tokenmill.kernels.hashing import combine
-from tokenmill.kernels.intrinsics import borrow
+from tokenmill.kernels.intrinsics import borrow, flatten, load_item, store_item
 from tokenmill.kernels.tables import (
+    ENTRY,
     FREE,
     HIGH,
     LENGTH_BYTES,
@@ -25,8 +26,9 @@ from tokenmill.kernels.tables import (
     has_room,
     length_of_entry,
     probe_home,
-    search_word,
+    search_key,
     stage_keys,
+    staged_key,
 )
 
 
@@ -43,23 +45,25 @@ class WordSums(NamedTuple):
 def count_words(table, keys, text, starts_at, word_ends, first_word, ordinal):
     """Count the words `first_word`, `first_word + 1`, ... of a block until the table is full.
 
-    `keys`: uint64[STAGED, 4], scratch. Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w].
+    `keys`: uint64[STAGED * 4], scratch. Words lie end to end in `text` (uint8[n]) from `starts_at` on; `word_ends`: int64[w].
     `ordinal` numbers word 0 of the block within the split. Returns the first word that was not counted (w when all were).
     """
     table, keys, text, word_ends = borrow(table), borrow(keys), borrow(text), borrow(word_ends)
     start = starts_at if first_word == 0 else word_ends[first_word - 1]
-    entries = table.entries
+    entries, numbers = table.entries, flatten(table.entries)
     for first in range(first_word, word_ends.size, STAGED):
         last = min(first + STAGED, word_ends.size)
-        stage_keys(entries, text, start, word_ends, first, last, keys)
+        stage_keys(numbers, text, start, word_ends, first, last, keys)
         for word in range(first, last):
-            end = word_ends[word]
-            slot, known = probe_home(entries, keys, word - first)
+            end = load_item(word_ends, word)
+            staged = ENTRY * (word - first)
+            place, known = probe_home(numbers, keys, staged)
             if not known:
-                slot = search_word(entries, table.arena, text, start, end)
+                slot = search_key(entries, table.arena, text, start, end, staged_key(keys, staged))
                 if entries[slot, HIGH] == FREE and not add_new_word(table, slot, text, start, end, ordinal + word):
                     return word
-            entries[slot, VALUE] += np.uint64(1)
+                place = ENTRY * np.int64(slot)
+            store_item(numbers, place + VALUE, load_item(numbers, place + VALUE) + np.uint64(1))
             start = end
     return word_ends.size
 
@@ -141,21 +145,24 @@ def add_up_words(table, keys, text, word_ends, counts, first_seen, sums):
     """
     table, keys, text, word_ends, sums = borrow(table), borrow(keys), borrow(text), borrow(word_ends), borrow(sums)
     entries, arena, distinct, start = table.entries, table.arena, np.int64(0), np.int64(0)
+    numbers = flatten(entries)
     for first in range(0, word_ends.size, STAGED):
         last = min(first + STAGED, word_ends.size)
-        stage_keys(entries, text, start, word_ends, first, last, keys)
+        stage_keys(numbers, text, start, word_ends, first, last, keys)
         for word in range(first, last):
             end = word_ends[word]
-            slot, known = probe_home(entries, keys, word - first)
+            staged = ENTRY * (word - first)
+            found, known = probe_home(numbers, keys, staged)
             if not known:
-                slot = search_word(entries, arena, text, start, end)
-            if entries[slot, HIGH] == FREE:
-                add_word(table, slot, text, start, end)
-                entries[slot, VALUE] = np.uint64(distinct)
-                begin_sum(sums, distinct, text, start, end)
-                sums.first_seen[distinct] = first_seen[word]
-                distinct += 1
-            place = np.int64(entries[slot, VALUE])
+                slot = search_key(entries, arena, text, start, end, staged_key(keys, staged))
+                found = ENTRY * np.int64(slot)
+                if entries[slot, HIGH] == FREE:
+                    add_word(table, slot, text, start, end)
+                    entries[slot, VALUE] = np.uint64(distinct)
+                    begin_sum(sums, distinct, text, start, end)
+                    sums.first_seen[distinct] = first_seen[word]
+                    distinct += 1
+            place = np.int64(load_item(numbers, found + VALUE))
             sums.counts[place] += counts[word]
             if first_seen[word] < sums.first_seen[place]:
                 sums.first_seen[place] = first_seen[word]

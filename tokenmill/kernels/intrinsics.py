@@ -1,5 +1,5 @@
-"""What NumPy arrays do not offer: unaligned 64-bit loads, bit counts, 64 bytes compared or copied at once, and arrays without
-reference counting.
+"""What NumPy arrays do not offer: items read and written without a check of the sign of their position, unaligned 64-bit loads,
+128-bit products, bit counts, 64 bytes compared or copied at once, and arrays without reference counting.
 
 Each comes twice: as a numba intrinsic (a few instructions, no bounds check, no call) and as a plain Python twin of the same name
 that stands in when JIT is off. Positions are the caller's duty: eight bytes (or 64) must lie behind them in the buffer.
@@ -14,6 +14,7 @@ import numpy as np
 from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 if config.DISABLE_JIT:  # type: ignore[attr-defined]
 
@@ -21,8 +22,25 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]
         """The same arrays, or tuple of arrays, without reference counting in kernels."""
         return value
 
-    def prefetch_row(rows: np.ndarray, row: np.uint64) -> None:
-        """Ask for the cache line where a row of a two-dimensional array begins; nothing waits for it."""
+    def flatten(rows: np.ndarray) -> np.ndarray:
+        """The items of a two-dimensional array, row after row, borrowed as `borrow` does."""
+        return rows.reshape(-1)
+
+    def load_item(items: np.ndarray, position: int) -> Any:
+        """`items[position]`, where the position is known not to be negative."""
+        return items[position]
+
+    def store_item(items: np.ndarray, position: int, value: Any) -> None:
+        """`items[position] = value`, where the position is known not to be negative."""
+        items[position] = value
+
+    def prefetch_item(items: np.ndarray, position: int) -> None:
+        """Ask for the cache line of an item; nothing waits for it."""
+
+    def fold_product(first: np.uint64, second: np.uint64) -> np.uint64:
+        """The two halves of a 128-bit product, one XOR the other: 2^63 and 6 give 3."""
+        product = int(first) * int(second)
+        return np.uint64((product >> 64) ^ (product & 0xFFFFFFFFFFFFFFFF))
 
     def load_u64(buffer: np.ndarray, position: int) -> np.uint64:
         """Eight bytes from `position` on as a little-endian number: the bytes `01 02 00 00 00 00 00 00` give 0x0201."""
@@ -64,17 +82,21 @@ else:
     _U64 = cgutils.ir.IntType(64)
     _BYTES_64 = cgutils.ir.VectorType(cgutils.ir.IntType(8), 64)
 
-    def _point_at(context: Any, builder: Any, array_type: Any, arguments: Any, kind: Any) -> Any:
+    def point_at(context: Any, builder: Any, array_type: Any, arguments: Any, kind: Any) -> Any:
         """LLVM pointer to item arguments[1] of the array arguments[0], as a pointer to one `kind`."""
         array = context.make_array(array_type)(context, builder, arguments[0])
         return builder.bitcast(builder.gep(array.data, [arguments[1]]), kind.as_pointer())
 
+    def repeat(builder: Any, value: Any, kind: Any) -> Any:
+        """Vector of type `kind`, all of its items `value`."""
+        nothing = cgutils.ir.Constant(kind, None)
+        first = builder.insert_element(nothing, value, cgutils.int32_t(0))
+        zeros = cgutils.ir.Constant(cgutils.ir.VectorType(cgutils.int32_t, kind.count), None)
+        return builder.shuffle_vector(first, nothing, zeros)
+
     def _repeat_byte(builder: Any, value: Any) -> Any:
         """Vector of 64 bytes, all of them the low byte of `value`."""
-        byte = builder.trunc(value, cgutils.ir.IntType(8))
-        first = builder.insert_element(cgutils.ir.Constant(_BYTES_64, None), byte, cgutils.int32_t(0))
-        zeros = cgutils.ir.Constant(cgutils.ir.VectorType(cgutils.int32_t, 64), None)
-        return builder.shuffle_vector(first, cgutils.ir.Constant(_BYTES_64, None), zeros)
+        return repeat(builder, builder.trunc(value, cgutils.ir.IntType(8)), _BYTES_64)
 
     def _compare_bytes(builder: Any, block: Any, low: Any, high: Any) -> Any:
         """Vector of 64 bits: which bytes of a block are from `low` to `high`."""
@@ -85,11 +107,11 @@ else:
         """The number with its bytes in little-endian order, whatever the machine's own order."""
         return builder.bswap(value) if sys.byteorder == "big" else value
 
-    def _is_flat_array(buffer: Any) -> bool:
+    def is_flat_array(buffer: Any) -> bool:
         return isinstance(buffer, types.Array) and buffer.ndim == 1 and buffer.layout == "C"
 
     def _is_byte_array(buffer: Any) -> bool:
-        return _is_flat_array(buffer) and buffer.dtype == types.uint8
+        return is_flat_array(buffer) and buffer.dtype == types.uint8
 
     def _disown(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         """The arrays in a value of type `kind` without their owner."""
@@ -118,30 +140,87 @@ else:
 
         return value(value), generate
 
+    def is_integer(kind: Any) -> bool:
+        return isinstance(kind, types.Integer)
+
     @intrinsic
-    def prefetch_row(typingctx: Any, rows: Any, row: Any) -> Any:
-        """Ask for the cache line where a row of a two-dimensional array begins; nothing waits for it."""
+    def flatten(typingctx: Any, rows: Any) -> Any:
+        """The items of a two-dimensional array, row after row, borrowed as `borrow` does."""
+        if not (isinstance(rows, types.Array) and rows.ndim == 2 and rows.layout == "C"):
+            return None
+        flat = types.Array(rows.dtype, 1, "C", readonly=not rows.mutable, aligned=rows.aligned)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            width = builder.extract_value(array.shape, 1)
-            pointer = builder.bitcast(builder.gep(array.data, [builder.mul(arguments[1], width)]), cgutils.voidptr_t)
-            number = cgutils.int32_t
-            kind = cgutils.ir.FunctionType(cgutils.ir.VoidType(), [cgutils.voidptr_t, number, number, number])
-            prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-            builder.call(prefetch, [pointer, number(0), number(3), number(1)])  # to read, keep it, data
+            source = context.make_array(rows)(context, builder, arguments[0])
+            target = context.make_array(flat)(context, builder)
+            item_bytes = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(rows.dtype)))
+            populate_array(target, source.data, [source.nitems], [item_bytes], item_bytes, None)
+            return target._getvalue()
+
+        return flat(rows), generate
+
+    @intrinsic
+    def load_item(typingctx: Any, items: Any, position: Any) -> Any:
+        """`items[position]`, where the position is known not to be negative: two or three instructions less."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = signature.args[0]
+            pointer = point_at(context, builder, kind, arguments, context.get_data_type(kind.dtype))
+            return context.unpack_value(builder, kind.dtype, pointer)
+
+        if is_flat_array(items) and is_integer(position):
+            return items.dtype(items, types.intp), generate
+        return None
+
+    @intrinsic
+    def store_item(typingctx: Any, items: Any, position: Any, value: Any) -> Any:
+        """`items[position] = value`, where the position is known not to be negative."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = signature.args[0]
+            pointer = point_at(context, builder, kind, arguments[:2], context.get_data_type(kind.dtype))
+            context.pack_value(builder, kind.dtype, arguments[2], pointer)
             return context.get_dummy_value()
 
-        if isinstance(rows, types.Array) and rows.ndim == 2 and rows.layout == "C":
-            return types.void(rows, types.uint64), generate
+        if is_flat_array(items) and items.mutable and is_integer(position):
+            return types.void(items, types.intp, items.dtype), generate
         return None
+
+    @intrinsic
+    def prefetch_item(typingctx: Any, items: Any, position: Any) -> Any:
+        """Ask for the cache line of an item; nothing waits for it."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = signature.args[0]
+            pointer = point_at(context, builder, kind, arguments, context.get_data_type(kind.dtype))
+            number = cgutils.int32_t
+            signature_of_call = cgutils.ir.FunctionType(cgutils.ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+            prefetch = cgutils.get_or_insert_function(builder.module, signature_of_call, "llvm.prefetch.p0i8")
+            # to read, keep it, data
+            builder.call(prefetch, [builder.bitcast(pointer, cgutils.voidptr_t), number(0), number(3), number(1)])
+            return context.get_dummy_value()
+
+        if is_flat_array(items) and is_integer(position):
+            return types.void(items, types.intp), generate
+        return None
+
+    @intrinsic
+    def fold_product(typingctx: Any, first: Any, second: Any) -> Any:
+        """The two halves of a 128-bit product, one XOR the other: 2^63 and 6 give 3."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            wide = cgutils.ir.IntType(128)
+            product = builder.mul(*(builder.zext(number, wide) for number in arguments))
+            return builder.xor(builder.trunc(builder.lshr(product, wide(64)), _U64), builder.trunc(product, _U64))
+
+        return types.uint64(types.uint64, types.uint64), generate
 
     @intrinsic
     def load_u64(typingctx: Any, buffer: Any, position: Any) -> Any:
         """Eight bytes from `position` on as a little-endian number: the bytes `01 02 00 00 00 00 00 00` give 0x0201."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = _point_at(context, builder, signature.args[0], arguments, _U64)
+            pointer = point_at(context, builder, signature.args[0], arguments, _U64)
             return _order_bytes(builder, builder.load(pointer, align=1))
 
         if _is_byte_array(buffer) and isinstance(position, types.Integer):
@@ -153,7 +232,7 @@ else:
         """Write a number as eight bytes, the lowest first, from `position` on: 0x0201 writes `01 02 00 00 00 00 00 00`."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = _point_at(context, builder, signature.args[0], arguments[:2], _U64)
+            pointer = point_at(context, builder, signature.args[0], arguments[:2], _U64)
             builder.store(_order_bytes(builder, arguments[2]), pointer, align=1)
             return context.get_dummy_value()
 
@@ -166,8 +245,8 @@ else:
         """As `copy_64_bytes`, with `shift` added to each byte from `low` to `high`: `Ab` with 0x41, 0x5A, 0x20 becomes `ab`."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = _point_at(context, builder, signature.args[0], arguments[:2], _BYTES_64)
-            target_pointer = _point_at(context, builder, signature.args[2], arguments[2:4], _BYTES_64)
+            pointer = point_at(context, builder, signature.args[0], arguments[:2], _BYTES_64)
+            target_pointer = point_at(context, builder, signature.args[2], arguments[2:4], _BYTES_64)
             block = builder.load(pointer, align=1)
             inside = _compare_bytes(builder, block, arguments[4], arguments[5])
             added = builder.and_(builder.sext(inside, _BYTES_64), _repeat_byte(builder, arguments[6]))
@@ -183,12 +262,12 @@ else:
         """Copy 64 bytes from source[start] on to target[at] on: 64 bytes, or 16 int32."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = _point_at(context, builder, signature.args[0], arguments[:2], _BYTES_64)
-            target_pointer = _point_at(context, builder, signature.args[2], arguments[2:], _BYTES_64)
+            pointer = point_at(context, builder, signature.args[0], arguments[:2], _BYTES_64)
+            target_pointer = point_at(context, builder, signature.args[2], arguments[2:], _BYTES_64)
             builder.store(builder.load(pointer, align=1), target_pointer, align=1)
             return context.get_dummy_value()
 
-        if _is_flat_array(source) and _is_flat_array(target) and source.dtype == target.dtype and target.mutable:
+        if is_flat_array(source) and is_flat_array(target) and source.dtype == target.dtype and target.mutable:
             return types.void(source, types.intp, target, types.intp), generate
         return None
 
@@ -227,7 +306,7 @@ else:
         """
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = _point_at(context, builder, signature.args[0], arguments, _BYTES_64)
+            pointer = point_at(context, builder, signature.args[0], arguments, _BYTES_64)
             inside = _compare_bytes(builder, builder.load(pointer, align=1), arguments[2], arguments[3])
             return builder.bitcast(inside, _U64)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from tokenmill.kernels.compiling import kernel, part
-from tokenmill.kernels.intrinsics import borrow, prefetch_row
+from tokenmill.kernels.intrinsics import borrow, flatten, prefetch_item
 from tokenmill.kernels.merge_heap import push_entry, replace_top
 from tokenmill.kernels.merge_state import (
     AFTER,
@@ -182,9 +182,9 @@ def replace_pair(cells, weights, pairs, positions, mates, events, counters, merg
 
     Where they stand goes to `events`; returns how many those are.
     """
-    product, used = counters[TOKENS], np.int64(0)
+    product, used, numbers = counters[TOKENS], np.int64(0), flatten(cells)
     for entry in range(pairs[merged, START], pairs[merged, START] + pairs[merged, LENGTH]):
-        prefetch_row(cells, np.uint64(positions[entry + AHEAD]))
+        prefetch_item(numbers, np.int64(positions[entry + AHEAD]) * cells.shape[1])
         cell = np.int64(positions[entry])
         if cells[cell, PAIR] != merged:
             continue

@@ -5,7 +5,8 @@ All scanners have one signature, `scan(text, doc_ends, classes, cursor, word_end
     text       uint8[n], read-only or not: all documents of a batch, end to end
     doc_ends   int64[d]: document i ends at doc_ends[i] and begins where document i - 1 ends, the first one at cursor[1]
     classes    uint16[0x110000]: the class table (bits in scan_classes.py)
-    cursor     int64[2], in and out: the current document and the byte position to go on from
+    cursor     int64[2], in and out: the current document and the byte position to go on from; int64[3] where digits are cut out,
+               zeros to begin with: where the next digits behind the position are, as far as they were looked for
     word_ends  int64[w], out: end of each word, in the order of the text; word_ends[:words] is filled
     doc_words  int64[k], out: doc_words[i] is how many words of this call were written when the i-th document completed in this
                call ended; doc_words[:documents] is filled
@@ -15,6 +16,8 @@ A call ends when all documents are done or one of the out arrays is full; the ne
 beyond its document; an empty document is completed with no word. Words of a lossless scanner tile the text and word_ends are
 positions in `text`; those of wordpunct are positions in `marked`, from 0 in each call.
 
+A scanner is one of three, by how it cuts out decimal digits (`scan_digits.py`): not (0), singly (1), in groups of three (3).
+
 Each rule looks at a character a bounded number of times, so time is linear in the text, whatever it repeats.
 """
 
@@ -22,111 +25,88 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenmill.kernels.compiling import inline_part, kernel
-from tokenmill.kernels.intrinsics import count_trailing_zeros
-from tokenmill.kernels.scan_blocks import (
-    BLOCK_BYTES,
-    copy_kept,
-    mark_lossless_starts,
-    mark_wordpunct_starts,
-    write_kept_ends,
-    write_spaces,
-)
-from tokenmill.kernels.scan_bytes import copy_bytes, end_of_lossless_word, end_of_run, end_of_wordpunct_word
-from tokenmill.kernels.scan_classes import LETTER, NO_CLASS, NUMBER, RE_SPACE
-from tokenmill.kernels.scan_tiling import make_tiling_scanner
+from tokenmill.kernels.compiling import inline_part, part
+from tokenmill.kernels.intrinsics import count_trailing_zeros, mark_bytes_between
+from tokenmill.kernels.scan_blocks import classify_characters, keep_certain, mark_first, mark_last, mark_letters
+from tokenmill.kernels.scan_bytes import contraction_length, end_of_lossless_word
+from tokenmill.kernels.scan_classes import DECIMAL, LETTER, NO_CLASS, NUMBER, WHITESPACE
+from tokenmill.kernels.scan_digits import keep_whole_runs, mark_digit_groups, mark_digits
+from tokenmill.kernels.scan_tiling import make_tiling_scanners
 
-_SPACE = ord(" ")
-# int64 from the start: with a literal 0 numba would compile every callee once more.
-_ZERO = np.int64(0)
+_NO_BITS = np.uint64(0)
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+
+
+@part
+def split_contractions(text, position, end, starts, apostrophes):
+    """`starts` with contractions as words: an apostrophe that begins a word takes `s`, `re` ... and a word begins behind them.
+
+    `it'select` has starts at `'` and `s`; it becomes `'` and `e`.
+    """
+    apostrophes &= starts | _ONE
+    while apostrophes:
+        offset = count_trailing_zeros(apostrophes)
+        length = contraction_length(text, position + offset, end)
+        if length:
+            starts &= ~(_TWO << np.uint64(offset))
+            starts |= (_ONE << np.uint64(length)) << np.uint64(offset)
+        apostrophes &= apostrophes - _ONE
+    return starts
+
+
+@inline_part
+def mark_lossless_starts(text, position, end, classes, kinds, group):
+    """Certain word starts in the block at `position` by the rule of `end_of_lossless_word`, and whether the document ends in it.
+
+    A word starts where the class changes, unless behind a space, which it takes along. A run of whitespace is a word, but for its
+    last character; one that ends the document, or stands before digits that are cut out, is a word as a whole. `Hi, I'm` and the
+    end gives, under gpt2, starts at `,`, ` I` and `'m`: 0b0101100.
+    """
+    stop = WHITESPACE | DECIMAL if group else WHITESPACE
+    letters, numbers, _, known = classify_characters(text, position, end, classes, kinds[0], kinds[1], stop)
+    at_end = known == end - position
+    valid = mark_first(known)
+    digits = mark_digits(text, position, known, group)
+    space = mark_bytes_between(text, position, 0x20, 0x20) & valid
+    white = space | (mark_bytes_between(text, position, 0x09, 0x0D) & valid)
+    if kinds[0]:
+        letters |= mark_letters(text, position) & valid
+        numbers |= mark_bytes_between(text, position, 0x30, 0x39) & valid & ~digits
+    others = valid & ~(letters | numbers | white | digits)
+    inside = (letters & (letters << _ONE)) | (numbers & (numbers << _ONE)) | (others & (others << _ONE))
+    before_white = ((white | digits) >> _ONE) | (mark_last(known) if at_end else _NO_BITS)
+    starts = (valid & ~(white | digits | inside | (space << _ONE))) | (white & ~((white << _ONE) & before_white))
+    starts |= mark_digit_groups(digits, group)
+    if kinds[0]:
+        starts = split_contractions(text, position, end, starts, mark_bytes_between(text, position, 0x27, 0x27) & valid)
+    return keep_certain(starts, keep_whole_runs(digits, known, at_end, group), at_end), at_end
+
+
+@inline_part
+def mark_segment_starts(text, position, end, classes, options, group):
+    """Of the block at `position`: starts of groups of digits and of what is between; whether the document ends in the block.
+
+    `a12b` and the end gives 0b1010 by three, and nothing where digits are not cut out.
+    """
+    if not group:
+        return _NO_BITS, False
+    _, _, _, known = classify_characters(text, position, end, classes, NO_CLASS, NO_CLASS, DECIMAL)
+    at_end = known == end - position
+    digits = mark_digits(text, position, known, group)
+    starts = mark_digit_groups(digits, group) | ((digits << _ONE) & ~digits)
+    return keep_certain(starts, keep_whole_runs(digits, known, at_end, group), at_end), at_end
+
+
+@part
+def end_of_document(text, position, end, classes, options):
+    """The word at `position` ends where the document ends."""
+    return end
 
 
 # `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`: `Hi, I'm` gives the ends 2, 3, 5, 7.
-scan_gpt2 = make_tiling_scanner(mark_lossless_starts, end_of_lossless_word, (LETTER, NUMBER))
+scan_gpt2 = make_tiling_scanners(mark_lossless_starts, end_of_lossless_word, (LETTER, NUMBER))
 # ` ?\S+|\s+(?!\S)|\s+`: `Hi, I'm` gives the ends 3, 7.
-scan_whitespace = make_tiling_scanner(mark_lossless_starts, end_of_lossless_word, (NO_CLASS, NO_CLASS))
-
-
-@kernel
-def scan_none(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
-    """Each document is one word: `Hi, I'm` gives the end 7."""
-    document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
-    while document < doc_ends.size and documents < doc_words.size:
-        if position < doc_ends[document]:
-            if words == word_ends.size:
-                break
-            position = word_ends[words] = doc_ends[document]
-            words += 1
-        doc_words[documents] = words
-        document, documents = document + 1, documents + 1
-    cursor[0], cursor[1] = document, position
-    return words, documents
-
-
-@inline_part
-def _mark_block(text, position, end, classes, word_ends, words, marked):
-    """Write the certain words of one block to `marked`; returns (position, words) behind them, unchanged if there are none."""
-    starts, dropped, replaced, at_end = mark_wordpunct_starts(text, position, end, classes)
-    if dropped & np.uint64(1):
-        return position + min(count_trailing_zeros(~dropped), end - position), words
-    written = word_ends[words - 1] if words else _ZERO
-    words, length = write_kept_ends(starts, dropped, written, word_ends, words)
-    length = end - position if at_end else length
-    stop = copy_kept(text, position, dropped, length, marked, written)
-    write_spaces(replaced, dropped, marked, written)
-    if at_end:
-        word_ends[words] = stop
-        words += 1
-    return position + length, words
-
-
-@inline_part
-def _mark_word(text, position, end, classes, word_ends, words, marked):
-    """Write one word to `marked`; returns (position, words) behind it, unchanged without room, at `end` without a word."""
-    start = end_of_run(text, position, end, classes, RE_SPACE, True)
-    if start >= end:
-        return end, words
-    stop = end_of_wordpunct_word(text, start, end, classes)
-    written = word_ends[words - 1] if words else _ZERO
-    space = np.int64(start > position)
-    if words == word_ends.size or written + space + stop - start > marked.size:
-        return position, words
-    if space:
-        marked[written] = _SPACE
-    word_ends[words] = copy_bytes(text, start, stop, marked, written + space)
-    return stop, words + 1
-
-
-@inline_part
-def _mark_document(text, position, end, classes, word_ends, words, marked):
-    """Write the words of a document from `position` on; returns (position, words) behind them, short of `end` if room ends."""
-    last_block = text.size - 2 * BLOCK_BYTES
-    while position < end:
-        before = position
-        written = word_ends[words - 1] if words else _ZERO
-        if position <= last_block and words + BLOCK_BYTES < word_ends.size and written + 2 * BLOCK_BYTES <= marked.size:
-            position, words = _mark_block(text, position, end, classes, word_ends, words, marked)
-        if position == before:
-            position, words = _mark_word(text, position, end, classes, word_ends, words, marked)
-        if position == before:
-            break
-    return position, words
-
-
-@kernel
-def scan_wordpunct(text, doc_ends, classes, cursor, word_ends, doc_words, marked):
-    """Words of `\\w+(?:'\\w+)?|[^\\w\\s]`, written to `marked` with a space before each that follows whitespace.
-
-    The text `Hi,  I'm` gives `marked` `Hi, I'm` and the ends 2, 3, 7. The words of a text are never longer than the text. A call
-    that completes nothing and writes no word wants a larger `marked`: the next word does not fit.
-    """
-    document, position, words, documents = cursor[0], cursor[1], _ZERO, _ZERO
-    while document < doc_ends.size and documents < doc_words.size:
-        end = doc_ends[document]
-        position, words = _mark_document(text, position, end, classes, word_ends, words, marked)
-        if position < end:
-            break
-        doc_words[documents] = words
-        document, documents = document + 1, documents + 1
-    cursor[0], cursor[1] = document, position
-    return words, documents
+scan_whitespace = make_tiling_scanners(mark_lossless_starts, end_of_lossless_word, (NO_CLASS, NO_CLASS))
+# Each document is one word: `Hi, I'm` gives the end 7.
+scan_none = make_tiling_scanners(mark_segment_starts, end_of_document, ())

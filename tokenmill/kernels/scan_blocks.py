@@ -18,8 +18,7 @@ import numpy as np
 
 from tokenmill.kernels.compiling import inline_part, part
 from tokenmill.kernels.intrinsics import copy_64_bytes, count_leading_zeros, count_ones, count_trailing_zeros, mark_bytes_between
-from tokenmill.kernels.scan_bytes import contraction_length, read_class
-from tokenmill.kernels.scan_classes import NO_CLASS, RE_SPACE, RE_WORD, WHITESPACE
+from tokenmill.kernels.scan_bytes import read_class
 
 #: Bytes of a block; a caller makes sure that so many lie behind its position in the text, and that so many words have room.
 BLOCK_BYTES = 64
@@ -72,87 +71,10 @@ def classify_characters(text, position, end, classes, first, second, space):
     return in_first, in_second, inner, known
 
 
-@part
-def split_contractions(text, position, end, starts, apostrophes):
-    """`starts` with contractions as words: an apostrophe that begins a word takes `s`, `re` ... and a word begins behind them.
-
-    `it'select` has starts at `'` and `s`; it becomes `'` and `e`.
-    """
-    apostrophes &= starts | _ONE
-    while apostrophes:
-        offset = count_trailing_zeros(apostrophes)
-        length = contraction_length(text, position + offset, end)
-        if length:
-            starts &= ~(_TWO << np.uint64(offset))
-            starts |= (_ONE << np.uint64(length)) << np.uint64(offset)
-        apostrophes &= apostrophes - _ONE
-    return starts
-
-
 @inline_part
 def keep_certain(starts, known, at_end):
     """The starts from bit 1 on whose next byte is known; at the document's end all that lie in it."""
     return starts & mark_first(known if at_end else known - 1) & ~_ONE
-
-
-@inline_part
-def mark_lossless_starts(text, position, end, classes, kinds):
-    """Certain word starts in the block at `position` by the rule of `end_of_lossless_word`, and whether the document ends in it.
-
-    A word starts where the class changes, unless behind a space, which it takes along. A run of whitespace is a word, but for its
-    last character; one that ends the document is a word as a whole. `Hi, I'm` and the end gives, under gpt2, starts at `,`, ` I`
-    and `'m`: 0b0101100.
-    """
-    letters, numbers, _, known = classify_characters(text, position, end, classes, kinds[0], kinds[1], WHITESPACE)
-    at_end = known == end - position
-    valid = mark_first(known)
-    space = mark_bytes_between(text, position, 0x20, 0x20) & valid
-    white = space | (mark_bytes_between(text, position, 0x09, 0x0D) & valid)
-    if kinds[0]:
-        letters |= mark_letters(text, position) & valid
-        numbers |= mark_bytes_between(text, position, 0x30, 0x39) & valid
-    others = valid & ~(letters | numbers | white)
-    inside = (letters & (letters << _ONE)) | (numbers & (numbers << _ONE)) | (others & (others << _ONE))
-    before_white = (white >> _ONE) | (mark_last(known) if at_end else _NO_BITS)
-    starts = (valid & ~(white | inside | (space << _ONE))) | (white & ~((white << _ONE) & before_white))
-    if kinds[0]:
-        starts = split_contractions(text, position, end, starts, mark_bytes_between(text, position, 0x27, 0x27) & valid)
-    return keep_certain(starts, known, at_end), at_end
-
-
-@part
-def join_apostrophes(starts, word, apostrophes):
-    """`starts` without those of `'` and of what follows in `\\w+(?:'\\w+)?`: in `a'b'c` the words are `a'b`, `'`, `c`."""
-    apostrophes &= (word << _ONE) & (word >> _ONE)
-    used = np.int64(-1)
-    while apostrophes:
-        offset = count_trailing_zeros(apostrophes)
-        if offset != used:
-            starts &= ~((_ONE | _TWO) << np.uint64(offset))
-            used = offset + 1 + count_trailing_zeros(~word >> np.uint64(offset + 1))
-        apostrophes &= apostrophes - _ONE
-    return starts
-
-
-@inline_part
-def mark_wordpunct_starts(text, position, end, classes):
-    """Of the block at `position`: certain word starts of wordpunct; whitespace to drop, and to make a space; at the end or not.
-
-    Whitespace before whitespace, or before the document's end, is dropped; what is left stands right before a word and is its
-    marker. `Hi,  I'm` and the end gives starts at `,` and ` I` (the second space) and drops the first: 0b10100, 0b01000, 0, True.
-    """
-    word, _, inner, known = classify_characters(text, position, end, classes, RE_WORD, NO_CLASS, RE_SPACE)
-    at_end = known == end - position
-    valid = mark_first(known)
-    word |= mark_letters(text, position) | mark_bytes_between(text, position, 0x30, 0x39)
-    word = (word | mark_bytes_between(text, position, 0x5F, 0x5F)) & valid
-    space = mark_bytes_between(text, position, 0x20, 0x20)
-    white = space | mark_bytes_between(text, position, 0x09, 0x0D) | mark_bytes_between(text, position, 0x1C, 0x1F)
-    white &= valid
-    dropped = white & ((white >> _ONE) | (mark_last(known) if at_end else _NO_BITS))
-    starts = (white & ~dropped) | (valid & ~(white | (white << _ONE) | inner | (word & (word << _ONE))))
-    starts = join_apostrophes(starts, word, mark_bytes_between(text, position, 0x27, 0x27) & valid)
-    return keep_certain(starts, known, at_end), dropped, white & ~dropped & ~space, at_end
 
 
 @inline_part

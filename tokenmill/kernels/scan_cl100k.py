@@ -16,7 +16,8 @@ from tokenmill.kernels.compiling import inline_part, part
 from tokenmill.kernels.intrinsics import count_trailing_zeros, mark_bytes_between
 from tokenmill.kernels.scan_blocks import BLOCK_BYTES, classify_characters, keep_certain, mark_first, mark_letters
 from tokenmill.kernels.scan_bytes import end_of_run, read_class
-from tokenmill.kernels.scan_classes import LETTER, NUMBER, WHITESPACE
+from tokenmill.kernels.scan_classes import DECIMAL, LETTER, NO_CLASS, NUMBER, WHITESPACE
+from tokenmill.kernels.scan_digits import keep_whole_runs, mark_digit_groups, mark_digits
 from tokenmill.kernels.scan_runs import (
     any_case_contraction_length,
     end_of_numbers,
@@ -28,7 +29,7 @@ from tokenmill.kernels.scan_runs import (
     mark_number_groups,
     mark_white_starts,
 )
-from tokenmill.kernels.scan_tiling import make_tiling_scanner
+from tokenmill.kernels.scan_tiling import make_tiling_scanners
 
 _ONE = np.uint64(1)
 
@@ -56,20 +57,22 @@ def end_of_cl100k_word(text, position, end, classes, options):
 
 
 @inline_part
-def mark_cl100k_starts(text, position, end, classes, options):
+def mark_cl100k_starts(text, position, end, classes, options, group):
     """Certain word starts in the block at `position` by the rule of `end_of_cl100k_word`, and whether the document ends in it.
 
     A letter run takes a blank before it along, or a single other character that no space has taken. `Hi (it's)` and the end give
     starts at ` (`, `it`, `'s`, `)`: 0b101010100. Numbers beyond ASCII, which come in groups too, are left to the other rule.
     """
     most_digits, whole_tail = options
-    stop = WHITESPACE if most_digits == 1 else WHITESPACE | NUMBER
+    stop = WHITESPACE | DECIMAL if group else WHITESPACE
+    stop |= NUMBER if most_digits > 1 else NO_CLASS
     letters, numbers, inner, known = classify_characters(text, position, end, classes, LETTER, NUMBER, stop)
     known = min(known, BLOCK_BYTES - 1)  # so that there is a bit behind the last known byte
     at_end = known == end - position
     valid, limit = mark_first(known), _ONE << np.uint64(known)
     letters = (letters | mark_letters(text, position)) & valid
     numbers = (numbers | mark_bytes_between(text, position, 0x30, 0x39)) & valid
+    digits = mark_digits(text, position, known, group)
     space = mark_bytes_between(text, position, 0x20, 0x20) & valid
     breaks = (mark_bytes_between(text, position, 0x0A, 0x0A) | mark_bytes_between(text, position, 0x0D, 0x0D)) & valid
     white = (mark_bytes_between(text, position, 0x09, 0x0D) & valid) | space
@@ -79,10 +82,12 @@ def mark_cl100k_starts(text, position, end, classes, options):
     free = others & ~((others | space) << _ONE)
     joined = mark_joined(others, inner, free, letters)
     starts = free | (letters & ~((letters | blank) << _ONE) & ~joined)
+    numbers &= ~digits
     starts |= numbers & ~inner if most_digits == 1 else mark_number_groups(numbers)
-    starts |= mark_white_starts(white, blank, taken, limit, at_end, whole_tail)
+    starts |= mark_digit_groups(digits, group) | mark_white_starts(white, blank, taken, digits, limit, (at_end, whole_tail))
     apostrophes = mark_bytes_between(text, position, 0x27, 0x27) & free & (joined >> _ONE)
-    return keep_certain(end_contractions(text, position, end, starts, apostrophes), known, at_end), at_end
+    starts = end_contractions(text, position, end, starts, apostrophes)
+    return keep_certain(starts, keep_whole_runs(digits, known, at_end, group), at_end), at_end
 
 
 @inline_part
@@ -97,6 +102,7 @@ def end_contractions(text, position, end, starts, apostrophes):
     return starts
 
 
-scan_cl100k = make_tiling_scanner(mark_cl100k_starts, end_of_cl100k_word, (3, 1))
-scan_llama3 = make_tiling_scanner(mark_cl100k_starts, end_of_cl100k_word, (3, 0))
-scan_qwen2 = make_tiling_scanner(mark_cl100k_starts, end_of_cl100k_word, (1, 0))
+scan_cl100k = make_tiling_scanners(mark_cl100k_starts, end_of_cl100k_word, (3, 1))
+scan_llama3 = make_tiling_scanners(mark_cl100k_starts, end_of_cl100k_word, (3, 0))
+scan_qwen2 = make_tiling_scanners(mark_cl100k_starts, end_of_cl100k_word, (1, 0))
+scan_qwen2[3] = scan_qwen2[1]  # groups of three are cut once more

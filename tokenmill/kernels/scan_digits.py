@@ -1,21 +1,58 @@
 """Runs of decimal digits cut out of documents: singly, or in groups counted from the right.
 
-What comes out are segments, which other scanners take for documents: each reaches from the end of the one before it to its own
-end, and holds digits alone or none.
+A scanner that cuts them takes what lies between two runs, a segment, for a document of its own: whitespace before digits is
+whitespace at the end, and no word goes on behind digits. As everywhere, the rules come twice: for masks of a block, and for a
+position. `group` is how many digits make a word, 1 or 3; 0 where digits are not cut out.
+
+Digits beyond ASCII are left to the rules for a position: a block is known up to the first one.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tokenmill.kernels.compiling import kernel, part
-from tokenmill.kernels.intrinsics import count_trailing_zeros, mark_bytes_between
-from tokenmill.kernels.scan_blocks import BLOCK_BYTES
+from tokenmill.kernels.compiling import inline_part, part
+from tokenmill.kernels.intrinsics import count_leading_zeros, count_trailing_zeros, mark_bytes_between
+from tokenmill.kernels.scan_blocks import BLOCK_BYTES, mark_first
 from tokenmill.kernels.scan_bytes import read_class
-from tokenmill.kernels.scan_classes import DECIMAL, RE_SPACE
+from tokenmill.kernels.scan_classes import DECIMAL
 
-# Places in `state`.
-DOCUMENT, POSITION, DIGITS_LEFT = 0, 1, 2
+_NO_BITS = np.uint64(0)
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_THREE = np.uint64(3)
+_LONGEST_CHARACTER = 4
+
+
+@inline_part
+def mark_digits(text, position, known, group):
+    """The digits of a block that are cut out: `a12...` gives 0b0110, and without a group nothing."""
+    return mark_bytes_between(text, position, 0x30, 0x39) & mark_first(known) if group else _NO_BITS
+
+
+@inline_part
+def mark_digit_groups(digits, group):
+    """Starts of groups of digits, counted from the right end of each run: `12345` gives 0b00101 by three, 0b11111 by one."""
+    if group != 3:
+        return digits
+    inside = digits & (digits >> _ONE) & (digits >> _TWO)
+    starts = digits & ~(digits << _ONE)
+    last = ((digits & ~(digits >> _ONE)) >> _THREE) & inside
+    while last:
+        starts |= last << _ONE
+        last = (last >> _THREE) & inside
+    return starts
+
+
+@inline_part
+def keep_whole_runs(digits, known, at_end, group):
+    """How many bytes of a block are known when groups are: of a run that goes on behind the block only the start is.
+
+    A start needs its next byte to be known: five known bytes of `ab1234` give 4, in which there is the start of `1` alone.
+    """
+    if group != 3 or at_end:
+        return known
+    return min(known, 66 - count_leading_zeros(mark_first(known) & ~digits))
 
 
 @part
@@ -62,58 +99,38 @@ def count_digits(text, position, end, classes):
 
 
 @part
-def start_of_space(text, position, first, classes):
-    """Where the whitespace character that ends at `position` begins, `position` if there is none from `first` on.
-
-    In `a b`, from 2, it is 1.
-    """
-    for start in range(position - 1, max(position - 5, first - 1), -1):
+def follows_digit(text, position, begin, classes):
+    """Whether the character before `position` is a decimal digit that does not begin before `begin`: `1a` gives True for 1."""
+    for start in range(position - 1, max(position - _LONGEST_CHARACTER, begin) - 1, -1):
         found, length = read_class(text, start, position, classes)
-        if found & RE_SPACE and start + length == position:
-            return start
-    return position
+        if found & DECIMAL and start + length == position:
+            return True
+    return False
 
 
 @part
-def end_of_group(text, position, end, classes, digits):
-    """Behind the next `digits` digits, and a whitespace character before them if there is one: in ` 123`, for 2, it is 3."""
-    found, length = read_class(text, position, end, classes)
-    if found & RE_SPACE:
-        position += length
-    for _ in range(digits):
+def end_of_group(text, position, limits, classes, group):
+    """End of the group of digits at `position`, or `position` without digits there; `limits` are those of the document.
+
+    `1234` gives 1, by three. Behind a digit a whole group begins, so the digits of a run are counted once: from 1 on it is 4.
+    """
+    begin, end = limits
+    size = np.int64(group)
+    if not read_class(text, position, end, classes)[0] & DECIMAL:
+        return position
+    if group == 3 and not follows_digit(text, position, begin, classes):
+        size = (count_digits(text, position, end, classes) - 1) % 3 + 1
+    for _ in range(size):
         position += read_class(text, position, end, classes)[1]
     return position
 
 
-@kernel
-def cut_digits(text, doc_ends, classes, group, takes_space, state, segment_ends, closes):
-    """Write the next segments and return how many; none is left when state[DOCUMENT] is the number of documents.
+@part
+def end_of_segment(text, position, end, classes, cursor):
+    """Where the next digits behind `position` begin, or `end`: `ab1` gives 2.
 
-    text, doc_ends, classes   as in `scan.py`
-    group          int, 1 or 3: digits of a segment; the first of a run has what is over
-    takes_space    bool: the first segment of a run of digits takes the whitespace character before it
-    state          int64[3], in and out: document, position, digits of a run that are still to come; zeros to begin with
-    segment_ends   int64[s], out: where each segment ends
-    closes         bool[s], out: whether a document ends with it; an empty document is one empty segment
-
-    `ab 1234` gives 3, 4, 7 in groups of three, and False, False, True.
+    It is kept in cursor[2] and looked for once a segment, however many words of the segment, and calls of a scanner, ask.
     """
-    document, position, left, count = state[DOCUMENT], state[POSITION], state[DIGITS_LEFT], np.int64(0)
-    while document < doc_ends.size and count < segment_ends.size:
-        end = doc_ends[document]
-        if left == 0:
-            digit = find_digit(text, position, end, classes)
-            left = count_digits(text, digit, end, classes)
-            start = start_of_space(text, digit, position, classes) if takes_space and left else digit
-            if start > position or start == end:
-                position = segment_ends[count] = start
-                closes[count] = start == end
-                document, count = document + (start == end), count + 1
-                continue
-        size = np.int64(1) if group == 1 else (left - 1) % 3 + 1
-        position = segment_ends[count] = end_of_group(text, position, end, classes, size)
-        left -= size
-        closes[count] = position == end
-        document, count = document + (position == end), count + 1
-    state[DOCUMENT], state[POSITION], state[DIGITS_LEFT] = document, position, left
-    return count
+    if cursor[2] <= position:
+        cursor[2] = find_digit(text, position, end, classes)
+    return cursor[2]

@@ -18,6 +18,7 @@ from tokenmill.kernels.intrinsics import count_trailing_zeros, mark_bytes_betwee
 from tokenmill.kernels.scan_blocks import BLOCK_BYTES, keep_certain, mark_first
 from tokenmill.kernels.scan_bytes import end_of_run, read_class
 from tokenmill.kernels.scan_classes import LETTER, LOWER, MARK, NUMBER, OTHER_LETTER, UPPER, WHITESPACE
+from tokenmill.kernels.scan_digits import keep_whole_runs, mark_digit_groups
 from tokenmill.kernels.scan_runs import (
     any_case_contraction_length,
     end_of_numbers,
@@ -29,7 +30,7 @@ from tokenmill.kernels.scan_runs import (
     mark_number_groups,
     mark_white_starts,
 )
-from tokenmill.kernels.scan_tiling import make_tiling_scanner
+from tokenmill.kernels.scan_tiling import make_tiling_scanners
 
 _ONE = np.uint64(1)
 _NO_BITS = np.uint64(0)
@@ -102,7 +103,7 @@ def classify_cases(text, position, end, classes):
 
 
 @inline_part
-def mark_o200k_starts(text, position, end, classes, options):
+def mark_o200k_starts(text, position, end, classes, options, group):
     """Certain word starts in the block at `position` by the rule of `end_of_o200k_word`, and whether the document ends in it.
 
     Letter runs begin as in `mark_cl100k_starts`, with marks as letters; `mark_case_starts` and `join_contractions` do the rest.
@@ -115,6 +116,7 @@ def mark_o200k_starts(text, position, end, classes, options):
     upper |= mark_bytes_between(text, position, 0x41, 0x5A)
     lower |= mark_bytes_between(text, position, 0x61, 0x7A)
     numbers = mark_bytes_between(text, position, 0x30, 0x39) & valid
+    digits = numbers if group else _NO_BITS
     space = mark_bytes_between(text, position, 0x20, 0x20) & valid
     breaks = (mark_bytes_between(text, position, 0x0A, 0x0A) | mark_bytes_between(text, position, 0x0D, 0x0D)) & valid
     white = (mark_bytes_between(text, position, 0x09, 0x0D) & valid) | space
@@ -132,15 +134,16 @@ def mark_o200k_starts(text, position, end, classes, options):
     others &= ~taken
     free = others & ~((others | space) << _ONE)
     joined = mark_joined(others, inner, free, letters)
-    starts = free | (letters & ~((letters | blank) << _ONE) & ~joined) | mark_number_groups(numbers)
-    starts |= mark_white_starts(white, blank, taken, limit, at_end, False)
+    starts = free | (letters & ~((letters | blank) << _ONE) & ~joined)
+    starts |= mark_digit_groups(digits, group) if group else mark_number_groups(numbers)
+    starts |= mark_white_starts(white, blank, taken, digits, limit, (at_end, False))
     cases, known = mark_case_starts(upper, lower, both, inner, known, at_end)
     starts |= cases
     apostrophes = mark_bytes_between(text, position, 0x27, 0x27) & (letters << _ONE) & valid
     if apostrophes:
         starts, known = join_contractions(text, position, end, starts, apostrophes, both, known)
     at_end = known == end - position
-    return keep_certain(starts, known, at_end), at_end
+    return keep_certain(starts, keep_whole_runs(digits, known, at_end, group), at_end), at_end
 
 
 @part
@@ -186,4 +189,4 @@ def join_contractions(text, position, end, starts, apostrophes, both, known):
     return starts, known
 
 
-scan_o200k = make_tiling_scanner(mark_o200k_starts, end_of_o200k_word, ())
+scan_o200k = make_tiling_scanners(mark_o200k_starts, end_of_o200k_word, ())

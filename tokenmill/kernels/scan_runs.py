@@ -122,20 +122,23 @@ def mark_number_groups(numbers):
 
 
 @inline_part
-def mark_white_starts(white, blank, taken, limit, at_end, whole_tail):
+def mark_white_starts(white, blank, taken, digits, limit, tail):
     """Starts of words in whitespace, by the rule of `end_of_white`.
 
-    `blank` is `white` but for line breaks; `taken` are the line breaks that belong to the word before them; `limit` is the bit
-    behind the last known byte. What is behind a line break is a start unless another line break follows in the same run. Where
-    the run reaches to the limit that is not known, and the bit is left out.
+    `blank` is `white` but for line breaks; `taken` are the line breaks that belong to the word before them; before `digits`
+    whitespace ends as at the end of a document; `limit` is the bit behind the last known byte; `tail` is whether the document
+    ends there, and whether whitespace at an end is one word. What is behind a line break is a start unless another line break
+    follows in the same run. Where the run reaches to the limit that is not known, and the bit is left out.
 
     Two spaces, a line feed, two spaces and `a` give 0b11001: the fifth may belong to what follows.
     """
+    at_end, whole_tail = tail
     free = white & ~taken
-    before_white = (white >> _ONE) | (limit >> _ONE if at_end else np.uint64(0))
+    before_white = ((white | digits) >> _ONE) | (limit >> _ONE if at_end else np.uint64(0))
     starts = (free & ~(free << _ONE)) | (blank & ~before_white)
     after_break = blank & ((free & ~blank) << _ONE)
     closing = (white & ~blank) | (np.uint64(0) if at_end and not whole_tail else limit)
+    closing |= digits if whole_tail else np.uint64(0)
     if (blank + after_break) & ~blank & closing:
         after_break = drop_inner_lines(after_break, blank, closing)
     return starts | after_break

@@ -20,7 +20,7 @@ import numpy as np
 
 from tokenmill.kernels.compiling import inline_part, kernel, part
 from tokenmill.kernels.hashing import combine, mix
-from tokenmill.kernels.intrinsics import borrow, load_u64, prefetch_row
+from tokenmill.kernels.intrinsics import borrow, fold_product, load_item, load_u64, prefetch_item, store_item
 
 LOW, HIGH, PAYLOAD, VALUE = 0, 1, 2, 3
 FREE = np.uint64(0)
@@ -30,15 +30,14 @@ KEY_BYTES = 16
 LENGTH_SHIFT = np.uint64(56)
 LONG = np.uint64(0xFF) << LENGTH_SHIFT
 PLACE_MASK = ~LONG
-#: HIGH of no word.
-NO_KEY = np.uint64(1)
 LENGTH_BYTES = 8
-# By the length of a short word: which bytes of the first and of the second eight belong to it, and its length in the highest
-# byte.
+# By the length of a short word: which bytes of the first and of the second eight belong to it.
 LOW_MASKS = np.array([(1 << 8 * min(length, 8)) - 1 for length in range(KEY_BYTES)], np.uint64)
 HIGH_MASKS = np.array([(1 << 8 * max(length - 8, 0)) - 1 for length in range(KEY_BYTES)], np.uint64)
-LENGTH_MARKS = np.array([length << 56 for length in range(KEY_BYTES)], np.uint64)
 LOW_FACTOR, HIGH_FACTOR, HALF = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(32)
+#: Numbers of an entry.
+ENTRY = 4
+ENTRY_SHIFT = np.uint64(2)
 ENTRIES_USED, ARENA_USED = 0, 1
 #: Columns of the keys of words that are looked up together, and how many those are.
 KEY_LOW, KEY_HIGH, KEY_HOME = 0, 1, 2
@@ -64,12 +63,16 @@ def allocate_table(words: int, arena_bytes: int, *, first_words: int | None = No
     With `first_words` it is small at first and can be doubled by `grow_table`; what it has not grown into costs address space
     alone.
     """
-    capacity = entries_for(words)
-    room = np.zeros(capacity * 4 + CACHE_LINE_BYTES // 8, np.uint64)
-    skip = (-room.ctypes.data % CACHE_LINE_BYTES) // 8
-    reserved = room[skip : skip + capacity * 4].reshape(capacity, 4)
+    reserved = aligned_zeros(entries_for(words) * ENTRY, np.uint64).reshape(-1, ENTRY)
     entries = reserved[: entries_for(words if first_words is None else min(first_words, words))]
     return WordTable(entries, np.empty(arena_bytes, np.uint8), np.zeros(2, np.int64), reserved)
+
+
+def aligned_zeros(count: int, dtype: type[np.generic]) -> np.ndarray:
+    """An array of zeros that begins with a cache line."""
+    room = np.zeros(count * np.dtype(dtype).itemsize + CACHE_LINE_BYTES, np.uint8)
+    skip = -room.ctypes.data % CACHE_LINE_BYTES
+    return room[skip : room.size - CACHE_LINE_BYTES + skip].view(dtype)
 
 
 def entries_for(words: int) -> int:
@@ -131,58 +134,72 @@ def hash_bytes(text, start, end):
 
 @part
 def key_of_word(text, start, end):
-    """LOW and HIGH of a short word, NO_KEY of one that is long or ends near the end of the text: `ab` gives 0x6261 and 2 << 56.
+    """LOW and HIGH of a short word with KEY_BYTES bytes of text from its start on: `ab` gives 0x6261 and 2 << 56.
 
     Masks by length instead of branches on it, which cannot be predicted: 1.4 ns a word instead of 17.
     """
     length = end - start
-    if length <= SHORT_BYTES and start + KEY_BYTES <= text.size:
-        return load_u64(text, start) & LOW_MASKS[length], load_u64(text, start + 8) & HIGH_MASKS[length] | LENGTH_MARKS[length]
-    return FREE, NO_KEY
+    high = load_u64(text, start + 8) & load_item(HIGH_MASKS, length) | np.uint64(length) << LENGTH_SHIFT
+    return load_u64(text, start) & load_item(LOW_MASKS, length), high
 
 
 @part
-def home_of_key(entries, low, high):
-    """Where the search for a key begins: an even entry, the first of a cache line."""
-    key = (low * LOW_FACTOR) ^ (high * HIGH_FACTOR)
-    return ((key ^ (key >> HALF)) * LOW_FACTOR >> HALF) & np.uint64(entries.shape[0] - 2)
+def home_of_key(low, high, homes):
+    """Where the search for a key begins, as the place of a number: that of an even entry, the first of a cache line."""
+    return fold_product(low ^ LOW_FACTOR, high ^ HIGH_FACTOR) & homes
+
+
+@part
+def homes_of(numbers):
+    """Which bits of a hash tell a home in a table of so many numbers: `homes_of(64)` is 0b111000."""
+    return np.uint64(numbers - 2 * ENTRY)
 
 
 @inline_part
-def stage_keys(entries, text, start, word_ends, first, last, keys):
-    """Write LOW, HIGH and the home of the keys of some words to `keys` (uint64[STAGED, 4]), and ask for their cache lines.
+def stage_keys(numbers, text, start, word_ends, first, last, keys):
+    """Write LOW, HIGH and the home of the keys of some words to `keys` (uint64[STAGED * 4]), and ask for their cache lines.
 
     What is found is then there when it is compared: a wrong guess of the processor costs 8 ns instead of a memory access (1.5 to
     2 ns a word less, on average).
     """
+    homes, place = homes_of(numbers.size), 0
+    longest = SHORT_BYTES if load_item(word_ends, last - 1) + KEY_BYTES <= text.size else -1
     for word in range(first, last):
-        end = word_ends[word]
-        low, high = key_of_word(text, start, end)
-        home = home_of_key(entries, low, high)
-        prefetch_row(entries, home)
-        place = word - first
-        keys[place, KEY_LOW], keys[place, KEY_HIGH], keys[place, KEY_HOME] = low, high, home
-        start = end
+        end = load_item(word_ends, word)
+        low, high = key_of_word(text, start, end) if end - start <= longest else key_of_any_word(text, start, end)
+        home = home_of_key(low, high, homes)
+        prefetch_item(numbers, home)
+        store_item(keys, place + KEY_LOW, low)
+        store_item(keys, place + KEY_HIGH, high)
+        store_item(keys, place + KEY_HOME, home)
+        start, place = end, place + ENTRY
 
 
 @inline_part
-def probe_home(entries, keys, place):
-    """The entry in the home of a staged key that holds it, and whether there is one; both entries are compared, without a
-    branch.
+def probe_home(numbers, keys, place):
+    """Where the entry stands that holds the key staged at `place`, if one of the two in its home does, and whether one does; both
+    are compared, without a branch.
     """
-    low, high, home = keys[place, KEY_LOW], keys[place, KEY_HIGH], keys[place, KEY_HOME]
-    second = home + np.uint64(1)
-    in_first = (entries[home, LOW] == low) & (entries[home, HIGH] == high)
-    in_second = (entries[second, LOW] == low) & (entries[second, HIGH] == high)
-    return home + np.uint64(in_second), in_first | in_second
+    low, high, first = staged_key(keys, place)
+    second = np.int64(first) + ENTRY
+    in_first = (load_item(numbers, np.int64(first)) == low) & (load_item(numbers, np.int64(first) + HIGH) == high)
+    in_second = (load_item(numbers, second) == low) & (load_item(numbers, second + HIGH) == high)
+    return np.int64(first) + ENTRY * np.int64(in_second), in_first | in_second
 
 
 @part
 def search_word(entries, arena, text, start, end):
     """The entry that holds a word of at least one byte, or the free entry where it belongs."""
-    entries, arena, text = borrow(entries), borrow(arena), borrow(text)
     low, high = key_of_any_word(text, start, end)
-    slot = home_of_key(entries, low, high)
+    return search_key(entries, arena, text, start, end, (low, high, home_of_key(low, high, homes_of(entries.size))))
+
+
+@part
+def search_key(entries, arena, text, start, end, key):
+    """As `search_word`, with the key of the word as `stage_keys` writes it: LOW, HIGH and the home."""
+    entries, arena, text = borrow(entries), borrow(arena), borrow(text)
+    low, high, home = key
+    slot = home >> ENTRY_SHIFT
     while entries[slot, HIGH] != FREE:
         kept = entries[slot, HIGH]
         if entries[slot, LOW] == low:
@@ -192,6 +209,12 @@ def search_word(entries, arena, text, start, end):
                 break
         slot = (slot + np.uint64(1)) & np.uint64(entries.shape[0] - 1)
     return slot
+
+
+@part
+def staged_key(keys, place):
+    """LOW, HIGH and the home of the key staged at `place`."""
+    return load_item(keys, place + KEY_LOW), load_item(keys, place + KEY_HIGH), load_item(keys, place + KEY_HOME)
 
 
 @kernel
@@ -222,13 +245,13 @@ def take_entry(entries, slot, target, place):
     """Move an entry out of the table, to a row of `target`."""
     for column in range(4):
         target[place, column] = entries[slot, column]
-    entries[slot, HIGH], entries[slot, PAYLOAD] = FREE, np.uint64(0)
+    entries[slot, HIGH] = FREE
 
 
 @part
 def put_entry(entries, source, place):
     """Put a row of `source` into the table."""
-    slot = home_of_key(entries, source[place, LOW], min(source[place, HIGH], LONG))
+    slot = home_of_key(source[place, LOW], min(source[place, HIGH], LONG), homes_of(entries.size)) >> ENTRY_SHIFT
     while entries[slot, HIGH] != FREE:
         slot = (slot + np.uint64(1)) & np.uint64(entries.shape[0] - 1)
     for column in range(4):
@@ -241,12 +264,12 @@ def key_of_any_word(text, start, end):
     length = end - start
     if length > SHORT_BYTES:
         return hash_word(text, start, end), LONG
-    low, high = key_of_word(text, start, end)
-    if high == NO_KEY:
-        low, high = load_up_to_8(text, start, min(length, 8)), LENGTH_MARKS[length]
-        if length > 8:
-            high |= load_up_to_8(text, start + 8, length - 8)
-    return low, high
+    if start + KEY_BYTES <= text.size:
+        return key_of_word(text, start, end)
+    high = np.uint64(length) << LENGTH_SHIFT
+    if length > 8:
+        high |= load_up_to_8(text, start + 8, length - 8)
+    return load_up_to_8(text, start, min(length, 8)), high
 
 
 @kernel
@@ -339,5 +362,4 @@ def copy_word(table, slot, target, position):
 def empty_table(table):
     """Forget every word."""
     table.entries[:, HIGH] = FREE
-    table.entries[:, PAYLOAD] = 0  # a free entry has none: encoding reads it before it knows
     table.fill[:] = 0

@@ -12,14 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenmill.kernels.bpe_merge import EMPTY, LOW_32, find_rule
 from tokenmill.kernels.compiling import kernel, part
+from tokenmill.kernels.hashing import GOLDEN, HALF
 from tokenmill.kernels.intrinsics import borrow
 
 #: What stands in place of an id: no tokens make up the word; it has too many characters.
 UNKNOWN, TOO_LONG = -1, -2
 ROOT, BYTE_BITS, LENGTH_SHIFT = 0, 8, 32
 NO_TOKEN = np.int64(-1)
+#: The key of a free entry among edges, and the node that no edge leads to.
+EMPTY = -1
+LOW_32 = np.int64(0xFFFFFFFF)
 
 
 class WordPieceTables(NamedTuple):
@@ -56,7 +59,7 @@ def grow_tree(edges, text, ends, backwards, origins, depths, last_nodes):
         for step in range(ends[token] - start):
             byte = text[ends[token] - 1 - step] if backwards else text[start + step]
             key = node << BYTE_BITS | np.int64(byte)
-            slot = find_rule(edges, key)
+            slot = find_edge(edges, key)
             if edges[slot, 0] == EMPTY:
                 edges[slot, 0], edges[slot, 1], origins[nodes], depths[nodes] = key, nodes, key, depths[node] + 1
                 nodes += 1
@@ -79,10 +82,20 @@ def link_fallbacks(edges, origins, order, longest, fallbacks):
 
 
 @part
+def find_edge(edges, key):
+    """The entry of an edge, or the free entry where it belongs."""
+    mask = np.uint64(edges.shape[0] - 1)
+    slot = (np.uint64(key) * GOLDEN >> HALF) & mask
+    while edges[slot, 0] != key and edges[slot, 0] != EMPTY:
+        slot = (slot + np.uint64(1)) & mask
+    return slot
+
+
+@part
 def edge_of(edges, node, byte):
     """The node that a byte leads to, EMPTY for none."""
     key = node << BYTE_BITS | np.int64(byte)
-    slot = find_rule(edges, key)
+    slot = find_edge(edges, key)
     return edges[slot, 1] if edges[slot, 0] == key else np.int64(EMPTY)
 
 
