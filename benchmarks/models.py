@@ -19,7 +19,8 @@ from tokenmill import Tokenizer
 from tokenmill.names import PRETOKENIZERS
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.trainers import TrainingOptions, train_tokenizer
+from tokenmill.trainers import train_tokenizer
+from tokenmill.training_options import TrainingOptions
 from tokenmill.word_counts import count_corpus
 
 BASE = "byte-bpe, gpt2"
