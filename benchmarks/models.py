@@ -19,7 +19,8 @@ from tokenmill import Tokenizer
 from tokenmill.names import PRETOKENIZERS
 from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.trainers import TrainingOptions, train_tokenizer
+from tokenmill.trainers import train_tokenizer
+from tokenmill.training_options import TrainingOptions
 from tokenmill.word_counts import count_corpus
 
 BASE = "byte-bpe, gpt2"
@@ -33,6 +34,7 @@ CASES: dict[str, dict[str, Any]] = {
     BASE: {},
     **{f"byte-bpe, {name}": {"pretokenizer": name} for name in _PRESETS},
     "byte-bpe, gpt2, digits in threes": {"pretokenizer": PreTokenizer("gpt2", 3)},
+    "byte-bpe, gpt2, digits singly": {"pretokenizer": PreTokenizer("gpt2", 1)},
     "byte-bpe, gpt2, nfc": {"normalizer": Normalizer.of(["nfc"])},
     "byte-bpe, gpt2, at most 8 bytes a token": {"max_token_length": 8},
     "byte-bpe, gpt2, </w>": {"end_of_word_suffix": "</w>"},

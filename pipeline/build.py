@@ -43,7 +43,7 @@ from tokenmill.normalizers import Normalizer
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.templates import Template
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions
+from tokenmill.training_options import TrainingOptions
 from transforms.files import write_file_atomically
 from transforms.splits import ReadOptions
 

@@ -14,7 +14,7 @@ from pipeline.planning import Execution, Plan
 from pipeline.progress import count_things
 from pipeline.shaping import RowOptions
 from pipeline.state import OUTPUTS, State, flatten_options
-from tokenmill.trainers import TrainingOptions
+from tokenmill.training_options import TrainingOptions
 from tokenmill.unicode_text import show_printable
 from transforms.count import CountOptions
 from transforms.files import file_exists, read_file

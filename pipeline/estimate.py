@@ -37,7 +37,8 @@ from pipeline.progress import count_things
 from tokenmill import schemas
 from tokenmill.errors import NothingToTrainOnError, UsageError
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions, train_tokenizer
+from tokenmill.trainers import train_tokenizer
+from tokenmill.training_options import TrainingOptions
 from tokenmill.word_counts import WordCounter, combine_counts, sort_counts
 from transforms.count import CountOptions, count_split, warm_up_counting
 from transforms.encode import encode_split

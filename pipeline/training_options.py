@@ -27,7 +27,7 @@ from tokenmill.names import (
 )
 
 if TYPE_CHECKING:
-    from tokenmill.trainers import TrainingOptions
+    from tokenmill.training_options import TrainingOptions
 
 BPE_OPTIONS = add_options(
     click.option("--max-token-length", type=click.IntRange(min=1), metavar="N", help="No token gets longer (characters; bytes)."),
@@ -110,7 +110,7 @@ def make_training(counts: str | None, options: dict[str, Any]) -> TrainingOption
     from pipeline import counts_folder, driver
     from tokenmill.normalizers import Normalizer
     from tokenmill.templates import Template
-    from tokenmill.trainers import TrainingOptions
+    from tokenmill.training_options import TrainingOptions
 
     asked, normalizer = choose_pretokenizer(options), choose_normalizer(options)
     extended = None if options["extend"] is None else driver.load_tokenizer(options["extend"])

@@ -25,7 +25,8 @@ from tokenmill.formats import huggingface, native
 from tokenmill.normalizers import Normalizer
 from tokenmill.report.vocabulary import find_unreachable
 from tokenmill.templates import Template
-from tokenmill.trainers import TrainingOptions, train_tokenizer
+from tokenmill.trainers import train_tokenizer
+from tokenmill.training_options import TrainingOptions
 
 #: Each begins, ends, or holds another; one has a letter that normalizers change, one ends where a word would go on.
 ADDED = ("<think>", "</think>", "<think>>", "<t", "Éa", "kz", " x", "e\u0301!")

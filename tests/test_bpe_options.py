@@ -24,7 +24,7 @@ from tokenmill.formats import native
 from tokenmill.names import TIES
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions
+from tokenmill.training_options import TrainingOptions
 
 LOW = [("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)]
 #: Marks that the words of a few letters often look like, and one that they never do.

@@ -21,7 +21,7 @@ from tokenmill.names import TOKENIZER_FORMATS
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.reference_words import cut_words
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions
+from tokenmill.training_options import TrainingOptions
 
 CODE_POINTS = 0x110000
 

@@ -27,7 +27,7 @@ from tests.training import few_cases
 from tokenmill import TokenDataset, Tokenizer
 from tokenmill.block_order import BatchPlan, RowOrder
 from tokenmill.errors import DataError, UsageError
-from tokenmill.trainers import TrainingOptions
+from tokenmill.training_options import TrainingOptions
 from transforms import pack
 
 RUN = Execution(reporter(quiet=True), workers=1)

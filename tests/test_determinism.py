@@ -15,7 +15,7 @@ from pipeline import driver
 from pipeline.planning import Corpus, Execution
 from pipeline.progress import reporter
 from tests.corpora import hash_folder, make_texts, write_jsonl
-from tokenmill.trainers import TrainingOptions
+from tokenmill.training_options import TrainingOptions
 from transforms.splits import ReadOptions
 
 SPLIT_BYTES = 20_000

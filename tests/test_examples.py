@@ -15,7 +15,7 @@ from pipeline.planning import Corpus, Execution
 from pipeline.progress import reporter
 from pipeline.shaping import RowOptions
 from tests.corpora import make_texts, write_jsonl
-from tokenmill.trainers import TrainingOptions
+from tokenmill.training_options import TrainingOptions
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 RUN = Execution(reporter(quiet=True), workers=1)

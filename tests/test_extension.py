@@ -27,7 +27,8 @@ from tokenmill.formats.building import build_tokenizer
 from tokenmill.names import TIES
 from tokenmill.reference import Pair
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions, train_tokenizer
+from tokenmill.trainers import train_tokenizer
+from tokenmill.training_options import TrainingOptions
 
 LOW = [("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)]
 

@@ -23,7 +23,7 @@ from tests.corpora import hash_folder, make_texts, write_jsonl
 from tests.training import few_cases
 from tokenmill import Tokenizer, errors, reference_packing
 from tokenmill.packing import Packing
-from tokenmill.trainers import TrainingOptions
+from tokenmill.training_options import TrainingOptions
 from transforms import pack, shuffle
 from transforms.pack import BlockWriter
 

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tokenizers
 from hypothesis import given, settings
@@ -17,8 +18,10 @@ from tests.scanning import arrays, check_words, expected_words, scanned
 from tests.strategies import NAMED_PRETOKENIZERS, ascii_texts, nasty_bytes, nasty_texts
 from tests.training import train
 from tokenmill import patterns, reference_words
+from tokenmill.data import load_class_table
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UsageError
 from tokenmill.formats import native
+from tokenmill.kernels.scan_classes import DECIMAL
 from tokenmill.pretokenizers import PreTokenizer
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT") != "1"
@@ -88,6 +91,13 @@ class TestDigits:
         blocks = PreTokenizer(name, split_digits=group).blocks(*arrays([b"1" * 200_000]), block_words=100)
         each = 1 if group == 1 or name == "qwen2" else 3
         assert sum(block.word_ends.size for block in blocks) == -(-200_000 // each)
+
+
+def test_every_decimal_digit_is_found_far_ahead() -> None:
+    digits = [chr(point) for point in np.flatnonzero(load_class_table() & DECIMAL)]
+    assert len(digits) > 700
+    words = [word for digit in digits for word in ("ж世" * (20 if JIT else 1), digit)]
+    assert PreTokenizer("none", split_digits=1).pretokenize("".join(words)) == words
 
 
 @pytest.mark.parametrize(

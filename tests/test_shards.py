@@ -18,7 +18,7 @@ from pipeline.planning import Corpus, Execution
 from pipeline.progress import reporter
 from tests.corpora import make_texts, write_jsonl
 from tokenmill import Tokenizer, errors, schemas
-from tokenmill.trainers import TrainingOptions
+from tokenmill.training_options import TrainingOptions
 from transforms import write
 from transforms.splits import ReadOptions, SourceFile
 from transforms.write import ShardWriter

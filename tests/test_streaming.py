@@ -31,7 +31,7 @@ from tests.corpora import make_texts, write_jsonl
 from tokenmill import TokenDataset
 from tokenmill.errors import DataError, TooManyRejectsError
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions
+from tokenmill.training_options import TrainingOptions
 from transforms.encode import encode_split, keep_tokenizer
 
 RUN = Execution(reporter(quiet=True), workers=1)

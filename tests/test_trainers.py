@@ -17,7 +17,8 @@ from tokenmill.errors import NothingToTrainOnError, TokenmillError, UsageError, 
 from tokenmill.names import PRETOKENIZERS
 from tokenmill.schemas import WORD_COUNTS
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions, train_tokenizer
+from tokenmill.trainers import train_tokenizer
+from tokenmill.training_options import TrainingOptions
 
 LOW = ["low low lower lowest"]
 

@@ -20,7 +20,7 @@ from pipeline.progress import reporter
 from pipeline.shaping import RowOptions
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill.errors import DataError, UnreadableFileError, UsageError
-from tokenmill.trainers import TrainingOptions
+from tokenmill.training_options import TrainingOptions
 from transforms.splits import SourceFile
 
 RUN = Execution(reporter(quiet=True), workers=1)

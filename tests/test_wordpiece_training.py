@@ -27,7 +27,8 @@ from tokenmill.formats import native
 from tokenmill.names import TIES
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions, train_tokenizer
+from tokenmill.trainers import train_tokenizer
+from tokenmill.training_options import TrainingOptions
 from tokenmill.wordpiece import WordPieceModel
 
 GOLDEN = Path(__file__).parent / "golden" / "tokenizers"

@@ -17,7 +17,8 @@ from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.reference import Pair
 from tokenmill.schemas import WORD_COUNTS
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions, train_tokenizer
+from tokenmill.trainers import train_tokenizer
+from tokenmill.training_options import TrainingOptions
 from tokenmill.word_counts import WordCounter, combine_counts, sort_counts
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT") != "1"

@@ -106,13 +106,8 @@ def process_texts(
     allow_special: Allowed = False,
 ) -> Processed:
     """`Tokenizer.process_batch`."""
-    if unit is not None and unit not in OFFSET_UNITS:
-        raise UsageError(f"offsets are in {' or '.join(OFFSET_UNITS)}, not in {unit!r}")
     arrays = [large_strings(one) for one in (texts, pairs) if one is not None]
-    if len(arrays) == 2 and len(arrays[0]) != len(arrays[1]):
-        raise UsageError(f"{len(arrays[0])} texts and {len(arrays[1])} second texts are no pairs; give as many of both")
-    if padding is not None and padding.token not in tokenizer.model.vocab:
-        raise UsageError(f"the padding token {padding.token!r} is not in the vocabulary; {name_specials(tokenizer)}")
+    _check_request(tokenizer, arrays, padding, unit)
     encoded, traces = zip(*(_encode_known(tokenizer, array, unit, allow_special) for array in arrays), strict=True)
     tokens = [Tokens(one.ids.values.to_numpy(), one.ids.offsets.to_numpy()) for one in encoded]
     elements = tokenizer.template.elements(pair=pairs is not None, add_special_tokens=add_special_tokens)
@@ -129,6 +124,15 @@ def process_texts(
         return Processed(rows, None)
     spans, words = (np.concatenate(parts) for parts in zip(*traces, strict=True))
     return Processed(rows, Trace(spans, words))
+
+
+def _check_request(tokenizer: Tokenizer, arrays: Sequence[pa.Array], padding: Padding | None, unit: str | None) -> None:
+    if unit is not None and unit not in OFFSET_UNITS:
+        raise UsageError(f"offsets are in {' or '.join(OFFSET_UNITS)}, not in {unit!r}")
+    if len(arrays) == 2 and len(arrays[0]) != len(arrays[1]):
+        raise UsageError(f"{len(arrays[0])} texts and {len(arrays[1])} second texts are no pairs; give as many of both")
+    if padding is not None and padding.token not in tokenizer.model.vocab:
+        raise UsageError(f"the padding token {padding.token!r} is not in the vocabulary; {name_specials(tokenizer)}")
 
 
 def process_text(tokenizer: Tokenizer, text: str, pair: str | None = None, **options: Any) -> Encoding:
