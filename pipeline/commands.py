@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pipeline.console import INTERRUPTED, fail, leave, logs_json, prepare_process, split_beam_args
+from pipeline.console import INTERRUPTED, describe_os_error, drop_output, fail, leave, logs_json, prepare_process, split_beam_args
 from tokenmill.errors import TokenmillError
 
 #: Options of training that say what a tokenizer is. Commands that use one take them from its file.
@@ -31,8 +31,11 @@ class Commands(click.Group):
             fail(str(error), error.exit_code, as_json=as_json)
         except (KeyboardInterrupt, click.Abort):
             fail("interrupted; what was not finished is not published; run the same command again", INTERRUPTED, as_json=as_json)
+        except BrokenPipeError:  # of `--help | head -1`
+            drop_output()
+            leave(0)
         except OSError as error:
-            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 1, as_json=as_json)
+            fail(describe_os_error(error), 1, as_json=as_json)
         except Exception as error:
             if os.environ.get("TOKENMILL_DEBUG"):
                 raise

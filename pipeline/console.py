@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import io
 import itertools
 import json
 import logging
@@ -20,10 +22,16 @@ BEAM_COMMANDS = ("count", "train", "encode", "build", "report")
 
 
 def prepare_process() -> None:
-    """Give closed standard streams something to be, let SIGTERM end a run as Ctrl-C does, keep Beam's warnings quiet."""
+    """Give closed standard streams something to be, let SIGTERM end a run as Ctrl-C does, keep Beam's warnings quiet.
+
+    What is printed is UTF-8, as the texts are, whatever the locale says; names of files are given back byte by byte.
+    """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - open as long as the process
+    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     # Beam warns through the root logger while it is imported, of extras that are not installed.
@@ -38,7 +46,25 @@ def until_pipe_closes() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
+        drop_output()
+
+
+def drop_output() -> None:
+    """Let what is printed, and waits to be, go nowhere: nobody takes it any more."""
+    with contextlib.suppress(OSError, ValueError):  # a stream of a test is no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def describe_os_error(error: OSError) -> str:
+    """Names the file. Python says none where it was standard output: whether that is so, one more line end tells."""
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    try:
+        print(flush=True)
+    except OSError as failure:
+        drop_output()
+        return f"standard output: {failure.strerror}; not all was printed that there is to say"
+    return str(error)
 
 
 def split_beam_args(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -60,18 +86,26 @@ def fail(message: str, code: int, *, as_json: bool = False) -> NoReturn:
 
     Details of an unexpected failure follow text only when asked for.
     """
-    if as_json:
-        print(json.dumps({"event": "error", "exit_code": code, "text": message}), file=sys.stderr)
-        leave(code)
     first, _, details = message.partition("\n")
     debug = details and (os.environ.get("TOKENMILL_DEBUG") or first.endswith(" errors"))
-    print(f"tokenmill: {first}" + (f"\n{details}" if debug else ""), file=sys.stderr)
+    text = f"tokenmill: {first}" + (f"\n{details}" if debug else "")
+    if as_json:
+        text = json.dumps({"event": "error", "exit_code": code, "text": message})
+    with contextlib.suppress(OSError):  # where it cannot be said, the exit code says it
+        print(
+            json.dumps({"event": "error", "exit_code": code, "text": message}) if as_json else text, file=sys.stderr, flush=True
+        )
     leave(code)
 
 
 def leave(code: int) -> NoReturn:
-    """End the process with an exit code."""
-    sys.stdout.flush()
+    """End the process with an exit code; a success of which not all could be printed is none."""
+    try:
+        with until_pipe_closes():
+            pass
+    except OSError:
+        drop_output()
+        code = code or 1
     sys.exit(code)
 
 
@@ -87,6 +121,7 @@ def end_at_once(work: Callable[[], Any]) -> NoReturn:
         work()
     except SystemExit as end:
         code = end.code
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
     os._exit(code if isinstance(code, int) else int(code is not None))

@@ -21,7 +21,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol, TextIO
 
@@ -131,7 +131,7 @@ def reporter(
     clock: Callable[[], float] = time.monotonic,
 ) -> Reporter:
     """The reporter that fits: silent if `quiet`, JSON lines for `json`, a bar on a terminal, plain lines otherwise."""
-    stream = sys.stderr if stream is None else stream
+    stream = _Told(sys.stderr if stream is None else stream)  # type: ignore[assignment]
     if quiet:
         return Reporter(_SilentView(), clock)
     if log_format == "json":
@@ -160,6 +160,25 @@ def describe_counts(snapshot: Snapshot) -> str:
 def count_things(number: int, name: str) -> str:
     """`1 file`, `1,790 files`."""
     return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
+
+
+class _Told:
+    """A stream that may have nobody at its other end any more, or no room: that does not end a run of hours."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 class _Pace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import types
 
 import numpy as np
@@ -16,12 +17,14 @@ from tests.normalizing import normalize_plainly, run_batch
 from tests.strategies import form_texts
 from tests.training import few_cases
 from tokenmill import normalizers
-from tokenmill.data import NORMALIZATION_FILE, UNICODE_VERSION
+from tokenmill.data import NORMALIZATION_FILE, UNICODE_VERSION, load_normalization_table
 from tokenmill.data.build_normalization_table import build_normalization_table
 from tokenmill.errors import InvalidTextError, UsageError
 from tokenmill.kernels import normalize
+from tokenmill.kernels.compose import FOLLOWS, STARTS
 from tokenmill.names import NORMALIZERS
 from tokenmill.normalizers import Normalizer, Replace
+from tokenmill.normalizing import build_form
 
 FORMS = ["nfc", "nfd", "nfkc", "nfkd"]
 SINGLE = [name for name in NORMALIZERS if name != "identity"]
@@ -47,6 +50,20 @@ def test_every_character(name: str) -> None:
     normalizer = Normalizer((name,))
     found, _ = run_batch(normalizer, characters())
     assert found == [normalize_plainly(normalizer, character) for character in characters()]
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("name", ["nfc", "nfkc"])
+def test_everything_that_can_be_joined(name: str) -> None:
+    """All pairs of a character that is in Unicode's rules and one that follows another; of Hangul every seventh syllable."""
+    flags = build_form(name).flags
+    ruled = np.flatnonzero((flags & ~np.uint8(STARTS)) | (load_normalization_table().combining > 0)).tolist()
+    before = [*map(chr, (point for point in ruled if not 0xAC00 <= point < 0xD7A4 or point % 7 == 0))]
+    following = [*map(chr, np.flatnonzero(flags & FOLLOWS).tolist())]
+    assert len(before) > 3000 and len(following) > 130
+    for separator, one in itertools.product(("|", "你"), following):
+        text = separator.join(first + one for first in before)
+        assert Normalizer((name,)).normalize(text) == unicodedata2.normalize(name.upper(), text)
 
 
 @few_cases(200, 8)
@@ -89,6 +106,7 @@ def test_origins(texts: list[str], steps: list[str | Replace]) -> None:
     [
         (("nfc",), "xe\u0301", [(0, 1), (1, 4), (1, 4)]),
         (("nfd",), "xé", [(0, 1), (1, 3), (1, 3), (1, 3)]),
+        (("nfc",), "你xяe\u0301é", [(0, 3)] * 3 + [(3, 4)] + [(4, 6)] * 2 + [(6, 9)] * 2 + [(9, 11)] * 2),
         (("strip_accents",), "é\u0301x", [(0, 2), (4, 5)]),
         (("lowercase",), "İA", [(0, 2), (0, 2), (0, 2), (2, 3)]),
         (("nfkc", "lowercase"), "ﬁX", [(0, 3), (0, 3), (3, 4)]),
@@ -109,6 +127,12 @@ def test_what_needs_no_change_is_not_copied(name: str) -> None:
     assert same.tobytes() == text.tobytes() and same_ends.tolist() == ends.tolist()
     if name not in ("lowercase", "bert_clean"):
         assert np.shares_memory(same, text)
+
+
+def test_what_follows_but_is_not_joined_is_in_the_form() -> None:
+    """Vowel signs of Bengali and Tamil, and the dot below behind a letter of Hindi that it is not joined to."""
+    text = np.frombuffer("বাংলা ভাষা தமிழ் பாடல் बड़ा पढ़ना й é".encode(), np.uint8)
+    assert np.shares_memory(Normalizer(("nfc",)).runner().normalize(text, np.array([text.size]))[0], text)
 
 
 @pytest.mark.parametrize("name", SINGLE)

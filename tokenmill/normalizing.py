@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from tokenmill.arrow import read_only, text_buffers, wrap_binary
 from tokenmill.character_maps import DECOMPOSING, MAPS, Changes, build_map, decompose_letters
 from tokenmill.data import load_normalization_table
-from tokenmill.kernels import character_map, compose, normalize
+from tokenmill.kernels import character_map, compose, forms, normalize
 from tokenmill.kernels.scan_classes import CODE_POINTS
 from tokenmill.patterns import compile_pattern
 
@@ -28,8 +28,9 @@ Batch = tuple[np.ndarray, np.ndarray]
 _NO_ORIGINS = np.empty((0, 2), np.int64)
 _PIECE = 256
 _HANGUL = slice(0xAC00, 0xD7A4)
-#: What Unicode 16 composes by arithmetic: vowels and final consonants of Hangul.
+#: What Unicode 16 composes by arithmetic: vowels and final consonants of Hangul, behind what leads them.
 _JAMO = (slice(0x1161, 0x1176), slice(0x11A8, 0x11C3))
+_LEADS_JAMO, _SYLLABLES_WITHOUT_TAIL = slice(0x1100, 0x1113), slice(0xAC00, 0xD7A4, 28)
 
 
 class Stage(Protocol):
@@ -184,10 +185,10 @@ class FormStage(_KernelStage):
 
     def _leaves(self, text: np.ndarray, doc_ends: np.ndarray) -> bool:
         ends = read_only(np.ascontiguousarray(doc_ends, np.int64))
-        return bool(compose.is_in_form(self._tables.flags, self._tables.combining, read_only(text), ends))
+        return bool(forms.is_in_form(self._tables.flags, self._tables.combining, read_only(text), ends))
 
     def _call(self, text: np.ndarray, doc_ends: np.ndarray, state: np.ndarray, *target: np.ndarray) -> None:
-        compose.apply_form(self._tables, text, doc_ends, state, self._piece, self._spare, *target)
+        forms.apply_form(self._tables, text, doc_ends, state, self._piece, self._spare, *target)
 
     def _go_on(self, text: np.ndarray, doc_ends: np.ndarray, state: np.ndarray, out_ends: np.ndarray) -> None:
         rows = -int(state[normalize.MISSING])
@@ -279,19 +280,23 @@ def build_form(name: str) -> compose.FormTables:
 def _flag_characters(decompositions: Changes, *, composes: bool) -> np.ndarray:
     """What `compose.FormTables` calls `flags`."""
     table = load_normalization_table()
-    follows = np.zeros(CODE_POINTS, np.bool_)  # can be joined to the character before
-    if composes:
-        follows[table.pairs[:, 1]] = True
-        for jamo in _JAMO:
-            follows[jamo] = True
-    begins = (table.combining == 0) & ~follows
-    changes = follows.copy()
+    follows, leads, changes = (np.zeros(CODE_POINTS, np.bool_) for _ in range(3))
     changes[list(decompositions)] = True
     if composes:
+        follows[table.pairs[:, 1]] = leads[table.pairs[:, 0]] = True
+        for jamo in _JAMO:
+            follows[jamo] = True
+        leads[_LEADS_JAMO] = leads[_SYLLABLES_WITHOUT_TAIL] = True
         stays = [point for point in table.pairs[:, 2].tolist() if decompositions[point] == table.canonical[point]]
-        changes[stays] = follows[stays]
+        leads[stays], changes[stays] = True, False
     else:
         changes[_HANGUL] = True
+    begins = (table.combining == 0) & ~follows
     starts = begins.copy()
     starts[list(decompositions)] = begins[[entry[0] for entry in decompositions.values()]]
-    return starts.astype(np.uint8) * compose.STARTS | changes.astype(np.uint8) * compose.CHANGES
+    follows |= ~starts & (table.combining == 0)
+    bits = {compose.STARTS: starts, compose.CHANGES: changes, compose.FOLLOWS: follows, compose.LEADS: leads}
+    flags = np.zeros(CODE_POINTS, np.uint8)
+    for bit, found in bits.items():
+        flags[found] |= bit
+    return flags

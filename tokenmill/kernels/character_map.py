@@ -24,7 +24,19 @@ from tokenmill.kernels.intrinsics import (
     shift_64_bytes,
     store_u64,
 )
-from tokenmill.kernels.normalize import BLOCK, DOCUMENT, MISSING, POSITION, WRITTEN, copy_character, note_copied, note_origins
+from tokenmill.kernels.normalize import (
+    BLOCK,
+    DOCUMENT,
+    MISSING,
+    POSITION,
+    WRITTEN,
+    copy_character,
+    note_copied,
+    note_origins,
+    read_character,
+    read_three,
+    read_two,
+)
 from tokenmill.kernels.scan_bytes import decode_character
 
 #: In `state`: where a run of marks ends in `out` (-1: nowhere), the class of its last; where it begins in the text and in `out`.
@@ -40,7 +52,6 @@ LENGTH_BIT = 56
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
-_LOW_BYTES = np.uint64(0xFFFFFF)
 
 
 class CharacterMap(NamedTuple):
@@ -62,23 +73,6 @@ class CharacterMap(NamedTuple):
     shift: np.int64
     cleans: np.bool_
     longest: np.int64
-
-
-@inline_part
-def read_short(text, position, end):
-    """Code point, length and bytes (the lowest first) of a character of two or three bytes at `position`; length 0: it is none.
-
-    The bytes C3 A9 give (0xE9, 2, 0xA9C3). Eight bytes must lie behind `position`. A surrogate counts as a character.
-    """
-    word = np.int64(load_u64(text, position) & _LOW_BYTES)
-    lead = word & 0xFF
-    if lead < 0xE0:
-        point, length, word = (word & 0x1F) << 6 | (word >> 8 & 0x3F), np.int64(2), word & 0xFFFF
-        valid = lead >= 0xC2 and word & 0xC000 == 0x8000
-    else:
-        point, length = (word & 0x0F) << 12 | (word >> 2 & 0xFC0) | (word >> 16 & 0x3F), np.int64(3)
-        valid = lead < 0xF0 and word & 0xC0C000 == 0x808000 and point >= 0x800
-    return point, (length if valid and position + length <= end else np.int64(0)), word
 
 
 @inline_part
@@ -113,40 +107,61 @@ def note_marks(table, entry, position, written, after, state):
     return True
 
 
+@inline_part
+def map_short(table, point, length, text, position, out, written, origins, state):
+    """Map a character of two or three bytes; returns where it ends in `out`, -1 where it is to be left to `map_character`."""
+    target = table.quick[point]
+    if target >= 0:
+        store_u64(out, written, np.uint64(target))
+        after = written + (target >> LENGTH_BIT)
+    else:
+        if target == CAREFUL:
+            return np.int64(-1)
+        entry = -1 - target
+        start = table.starts[entry]
+        after = written + table.starts[entry + 1] - start
+        if not note_marks(table, entry, position, written, after, state):
+            return np.int64(-1)
+        store_u64(out, written, load_u64(table.data, start))
+        store_u64(out, written + 8, load_u64(table.data, start + 8))
+    note_origins(origins, written, after, position, position + length)
+    return after
+
+
 @part
 def map_run(table, text, position, end, out, written, origins, state):
-    """Map what is simple from `position` on; returns where it ends in `text` and in `out`."""
+    """Map what is simple from `position` on; returns where it ends in `text` and in `out`.
+
+    Each length of characters has its own loop: where a loaded byte decides how far to go, each step waits for the one before.
+    """
     table, text, out, origins, state = borrow(table), borrow(text), borrow(out), borrow(origins), borrow(state)
-    quick, starts, data, shift, cleans = borrow(table.quick), borrow(table.starts), borrow(table.data), table.shift, table.cleans
-    while position < end and position + 8 <= text.size and written + BLOCK <= out.size:
-        if text[position] < 0x80:
+    shift, cleans, room, last = table.shift, table.cleans, out.size - BLOCK, min(end, text.size - 8)
+    while position < last and written <= room:
+        first = position
+        if text[position] == 0x20 and text[position + 1] >= 0x80:
+            out[written] = 0x20
+            note_copied(origins, written, 1, position)
+            position, written = position + 1, written + 1
+        elif text[position] < 0x80:
             if position + BLOCK > text.size:
                 break
             run = map_block(shift, cleans, text, position, end, out, written)
-            if run == 0:
-                break
             note_copied(origins, written, run, position)
             position, written = position + run, written + run
-            continue
-        point, length, _ = read_short(text, position, end)
-        if length == 0:
-            break
-        target, first = quick[point], written
-        if target >= 0:
-            store_u64(out, written, np.uint64(target))
-            written += target >> LENGTH_BIT
-        elif target == CAREFUL:
-            break
-        else:
-            entry = -1 - target
-            after = written + starts[entry + 1] - starts[entry]
-            if not note_marks(table, entry, position, written, after, state):
+        while position + 2 <= last and written <= room:
+            point = read_two(text, position)
+            after = map_short(table, point, 2, text, position, out, written, origins, state) if point >= 0 else np.int64(-1)
+            if after < 0:
                 break
-            store_u64(out, written, load_u64(data, starts[entry]))
-            store_u64(out, written + 8, load_u64(data, starts[entry] + 8))
-            written = after
-        note_origins(origins, first, written, position, position + length)
-        position += length
+            position, written = position + 2, after
+        while position + 3 <= last and written <= room:
+            point = read_three(text, position)
+            after = map_short(table, point, 3, text, position, out, written, origins, state) if point >= 0 else np.int64(-1)
+            if after < 0:
+                break
+            position, written = position + 3, after
+        if position == first:
+            break
     return position, written
 
 
@@ -209,12 +224,7 @@ def changes_any(table, text):
                 run = count_trailing_zeros(mark_bytes_between(text, position, 0x80, 0xFF))
             position += run
             continue
-        if position + 8 <= text.size:
-            point, length, word = read_short(text, position, text.size)
-            if length and table.quick[point] == word | length << LENGTH_BIT:
-                position += length
-                continue
-        point, length = decode_character(text, position, text.size)
+        point, length = read_character(text, position, text.size)
         if point >= 0 and table.entries[point] >= 0:
             return True
         position += length

@@ -1,8 +1,7 @@
-"""The Unicode forms NFC, NFD, NFKC and NFKD, over batches as `normalize.py` says.
+"""The Unicode forms NFC, NFD, NFKC and NFKD of one piece of text: decomposed, put into canonical order, composed again.
 
-Nearly all text is in the form already and is copied. Where a character may not be, the piece of text around it that can change is
-decomposed, put into canonical order and, for the C forms, composed again: from the last character that nothing before it can
-touch (STARTS) to the next such.
+A piece begins at a character that nothing before it can touch (STARTS), and goes up to the next such. `forms.py` finds the pieces
+that may change.
 
 Source: Unicode Standard Annex #15, and chapter 3.11 and 3.12 (Hangul) of the Unicode Standard.
 """
@@ -13,22 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenmill.kernels.compiling import kernel, part
-from tokenmill.kernels.intrinsics import borrow, count_trailing_zeros, mark_bytes_between
-from tokenmill.kernels.normalize import (
-    BLOCK,
-    DOCUMENT,
-    MISSING,
-    POSITION,
-    WRITTEN,
-    copy_ascii,
-    copy_character,
-    note_origins,
-)
-from tokenmill.kernels.scan_bytes import decode_character
+from tokenmill.kernels.compiling import part
+from tokenmill.kernels.intrinsics import borrow
+from tokenmill.kernels.normalize import note_origins, read_character
 
-#: Bits of `flags`: nothing before the character changes with it; it may not stay as it is.
-STARTS, CHANGES = 1, 2
+#: Bits of `flags`: nothing before the character changes with it; it does not stay as it is; it can be joined to the one before;
+#: the one behind can be joined to it, or change it.
+STARTS, CHANGES, FOLLOWS, LEADS = 1, 2, 4, 8
 #: Columns of the scratch memory of a piece: code point, where in the text its source begins and ends, combining class.
 POINT, FIRST, LAST, CLASS = 0, 1, 2, 3
 #: The most code points that one character becomes.
@@ -42,9 +32,9 @@ _LS, _VS, _TS = 19, 21, 28
 class FormTables(NamedTuple):
     """One form.
 
-    `flags`: uint8[0x110000], bits STARTS and CHANGES; `combining`: uint8[0x110000]. `decompositions`: int32[0x110000], the entry
-    of a code point that decomposes, or -1; entry e is data[starts[e] : starts[e + 1]] (int32, int64), code points. `pairs`:
-    int64[p, 2], first << 32 | second and the composite, in order; of no rows for the D forms.
+    `flags`: uint8[0x110000], the bits STARTS, CHANGES, FOLLOWS, LEADS; `combining`: uint8[0x110000]. `decompositions`:
+    int32[0x110000], the entry of a code point that decomposes, or -1; entry e is data[starts[e] : starts[e + 1]] (int32, int64),
+    code points. `pairs`: int64[p, 2], first << 32 | second and the composite, in order; of no rows for the D forms.
     """
 
     flags: np.ndarray
@@ -187,24 +177,14 @@ def write_piece(piece, size, out, written, origins):
     return written
 
 
-# --- whole texts ------------------------------------------------------------------------------------------------------------
-
-
-@part
-def read_character(text, position, end):
-    """Code point (-1 for what is no UTF-8) and length of the character at `position`."""
-    if text[position] < 0x80:
-        return np.int64(text[position]), np.int64(1)
-    point, length = decode_character(text, position, end)
-    return np.int64(point), np.int64(length)
-
-
 @part
 def collect_piece(tables, text, position, end, piece):
     """Decompose the piece that begins at `position`; returns how many code points it has (-1: no room), and where it ends."""
     size, first = np.int64(0), position
     while position < end:
-        point, length = read_character(text, position, end)
+        point, length = np.int64(text[position]), np.int64(1)
+        if point >= 0x80:
+            point, length = read_character(text, position, end)
         if point < 0 or (position > first and tables.flags[point] & STARTS):
             break
         if size + LONGEST_DECOMPOSITION > piece.shape[0]:
@@ -231,87 +211,3 @@ def rewrite_piece(tables, text, position, end, piece, spare, out, written, origi
     if written + 4 * size > out.size:
         return position, written, 4 * size
     return stop, write_piece(piece, size, out, written, origins), np.int64(0)
-
-
-@part
-def normalize_document(tables, text, position, end, piece, spare, out, written, origins):
-    """Normalize a document from `position`, where a piece may begin; returns position, `written` and the room that was missing.
-
-    A piece that changes begins at the last character that STARTS (`base`), which may be written already, unless it begins itself.
-    """
-    tables, text, piece, spare = borrow(tables), borrow(text), borrow(piece), borrow(spare)
-    out, origins, flags, combining = borrow(out), borrow(origins), borrow(tables.flags), borrow(tables.combining)
-    base, base_written, before = position, written, np.int64(0)
-    while position < end:
-        if text[position] < 0x80:
-            run = copy_ascii(text, position, end, out, written, origins)
-            if run:
-                position, written = position + run, written + run
-                base, base_written, before = position - 1, written - 1, np.int64(0)
-                continue
-        if written + 4 > out.size:
-            return base, base_written, np.int64(4)
-        point, length = read_character(text, position, end)
-        if point < 0:
-            written, position = copy_character(text, position, length, out, written, origins), position + length
-            base, base_written, before = position, written, np.int64(0)
-            continue
-        flag, class_ = flags[point], np.int64(combining[point])
-        if not flag & CHANGES and (flag & STARTS or class_ >= before):
-            if flag & STARTS:
-                base, base_written = position, written
-            before = class_
-            written = copy_character(text, position, length, out, written, origins)
-            position += length
-            continue
-        if not flag & STARTS:
-            position, written = base, base_written
-        position, written, missing = rewrite_piece(tables, text, position, end, piece, spare, out, written, origins)
-        if missing:
-            return position, written, missing
-        base, base_written, before = position, written, np.int64(0)
-    return position, written, np.int64(0)
-
-
-@kernel
-def apply_form(tables, text, doc_ends, state, piece, spare, out, out_ends, origins):
-    """Normalize a batch from `state` on; `piece` and `spare` are int64[k, 4], scratch memory. Arrays as `normalize.py` says.
-
-    Where `state[MISSING]` is negative, `piece` and `spare` need so many rows.
-    """
-    tables, text, doc_ends, state = borrow(tables), borrow(text), borrow(doc_ends), borrow(state)
-    piece, spare, out, out_ends, origins = borrow(piece), borrow(spare), borrow(out), borrow(out_ends), borrow(origins)
-    document, position, written = state[DOCUMENT], state[POSITION], state[WRITTEN]
-    missing = np.int64(0)
-    while document < doc_ends.size:
-        end = doc_ends[document]
-        position, written, missing = normalize_document(tables, text, position, end, piece, spare, out, written, origins)
-        if missing:
-            break
-        out_ends[document] = written
-        document += 1
-    state[DOCUMENT], state[POSITION], state[WRITTEN], state[MISSING] = document, position, written, missing
-
-
-@kernel
-def is_in_form(flags, combining, text, doc_ends):
-    """Whether a batch is in the form for certain: no character that CHANGES, and marks in canonical order."""
-    flags, combining, text, doc_ends = borrow(flags), borrow(combining), borrow(text), borrow(doc_ends)
-    position = np.int64(0)
-    for document in range(doc_ends.size):
-        end, before = doc_ends[document], np.int64(0)
-        while position < end:
-            if text[position] < 0x80 and position + BLOCK <= text.size:
-                position += min(count_trailing_zeros(mark_bytes_between(text, position, 0x80, 0xFF)), end - position)
-                before = np.int64(0)
-                continue
-            point, length = read_character(text, position, end)
-            if point >= 0:
-                class_ = np.int64(combining[point])
-                if flags[point] & CHANGES or (class_ and class_ < before):
-                    return False
-                before = class_
-            else:
-                before = np.int64(0)
-            position += length
-    return True

@@ -1,4 +1,4 @@
-"""Normalizing text, what is common to both ways: characters by themselves (character_map.py), Unicode forms (compose.py).
+"""Normalizing text, what is common to both ways: characters by themselves (character_map.py), Unicode forms (forms.py).
 
 Both go over a batch of documents and write the new text to `out` (uint8[m]) and where its documents end to `out_ends` (int64[d]).
 `state` (int64[8]) says where to go on: the document, the position in the text, how much of `out` is written, and the most room
@@ -11,14 +11,19 @@ from begin and end in `text`. Bytes that are no UTF-8 stay as they are.
 
 from __future__ import annotations
 
+import numpy as np
+
 from tokenmill.kernels.compiling import inline_part, part
-from tokenmill.kernels.intrinsics import borrow, copy_64_bytes, count_trailing_zeros, mark_bytes_between
+from tokenmill.kernels.intrinsics import load_u64
+from tokenmill.kernels.scan_bytes import decode_character
 
 #: Bits of `kinds` in the table: a nonspacing mark (Mn); a control, format or private use character (Cc, Cf, Co).
 NONSPACING, CONTROL = 1, 2
 DOCUMENT, POSITION, WRITTEN, MISSING = 0, 1, 2, 3
 STATE_SIZE = 8
 BLOCK = 64
+
+_TWO_BYTES, _THREE_BYTES = np.uint64(0xFFFF), np.uint64(0xFFFFFF)
 
 
 @part
@@ -48,19 +53,33 @@ def note_copied(origins, written, count, position):
             origins[written + byte, 1] = position + byte + 1
 
 
-@part
-def copy_ascii(text, position, end, out, written, origins):
-    """Copy ASCII from `position` on as far as it goes, 64 bytes at a time; returns how many bytes.
+@inline_part
+def read_two(text, position):
+    """Code point of a character of two bytes at `position`, where eight must lie; -1 if there is none: C3 A9 gives 0xE9."""
+    word = np.int64(load_u64(text, position) & _TWO_BYTES)
+    valid = word & 0xC0E0 == 0x80C0 and word & 0x1E != 0
+    return (word & 0x1F) << 6 | word >> 8 & 0x3F if valid else np.int64(-1)
 
-    Some are left to the caller where one of the arrays has no 64 bytes more.
-    """
-    text, out, origins = borrow(text), borrow(out), borrow(origins)
-    first = position
-    while position < end and position + BLOCK <= text.size and written + BLOCK <= out.size:
-        copy_64_bytes(text, position, out, written)
-        run = min(count_trailing_zeros(mark_bytes_between(text, position, 0x80, 0xFF)), end - position)
-        note_copied(origins, written, run, position)
-        position, written = position + run, written + run
-        if run < BLOCK:
-            break
-    return position - first
+
+@inline_part
+def read_three(text, position):
+    """As `read_two`, of three bytes: E4 BD A0 gives 0x4F60. Surrogates count."""
+    word = np.int64(load_u64(text, position) & _THREE_BYTES)
+    point = (word & 0x0F) << 12 | word >> 2 & 0xFC0 | word >> 16 & 0x3F
+    return point if word & 0xC0C0F0 == 0x8080E0 and point >= 0x800 else np.int64(-1)
+
+
+@inline_part
+def read_character(text, position, end):
+    """Code point (-1: no UTF-8) and length of a character beyond ASCII at `position`."""
+    if position + 8 <= text.size:
+        if text[position] < 0xE0:
+            point = read_two(text, position)
+            if point >= 0 and position + 2 <= end:
+                return point, np.int64(2)
+        else:
+            point = read_three(text, position)
+            if point >= 0 and position + 3 <= end and point >> 11 != 0x1B:
+                return point, np.int64(3)
+    point, length = decode_character(text, position, end)
+    return np.int64(point), np.int64(length)
