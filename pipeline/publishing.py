@@ -6,6 +6,9 @@
                       point or holds files of others. The manifest goes first and comes back last: in between, the folder is
                       no dataset
 
+On local disks all files of a version are on the disk, not only in memory, before it is published: what a power failure leaves is
+whole.
+
 Files that are published are never written to again. So a reader that has them open, and whoever has given them names of his own
 (`tokenmill pin`), keeps the version that he began with.
 """
@@ -14,15 +17,18 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import posixpath
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
+from tokenmill.errors import OutputError
 from transforms.files import (
     delete_files,
     file_exists,
@@ -35,6 +41,9 @@ from transforms.files import (
 )
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_FLUSHED_AT_ONCE = 8
+#: What a disk says that has not kept what was written.
+_LOST = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 
 
 def switch_folder(path: str, links: Mapping[str, str], files: Mapping[str, bytes], run: str) -> bool:
@@ -57,9 +66,10 @@ def switch_folder(path: str, links: Mapping[str, str], files: Mapping[str, bytes
         return False
     for target, content in files.items():
         write_file_atomically(os.path.join(following, target), content)
-    _flush_folder(following)
+    _flush_files(following, [*links, *files])
+    _flush(following)
     switched = _exchange(real, following)
-    _flush_folder(parent)
+    _flush(parent)
     shutil.rmtree(following, ignore_errors=True)
     return switched
 
@@ -85,7 +95,11 @@ def replace_files(path: str, links: Mapping[str, str], files: Mapping[str, bytes
         give(source, _join(path, name))
     for name, content in contents.items():
         write_file_atomically(_join(path, name), content)
+    if is_local(path):
+        _flush_files(path, [*links, *contents])
     write_file_atomically(_join(path, schemas.MANIFEST), files[schemas.MANIFEST])
+    if is_local(path):
+        _flush_files(path, [schemas.MANIFEST])
 
 
 def clear_replacement(path: str, log: str) -> None:
@@ -111,11 +125,27 @@ def _exchange(one: str, other: str) -> bool:
     return bool(rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)
 
 
-def _flush_folder(path: str) -> None:
-    """Have the entries of a folder on the disk before going on."""
-    with contextlib.suppress(OSError):
+def _flush_files(folder: str, names: Iterable[str]) -> None:
+    """Have files and their names on the disk before going on, several at once: a disk takes small ones together.
+
+    Raises OutputError where they cannot be kept.
+    """
+    paths = [os.path.join(folder, *name.split("/")) for name in names]
+    with ThreadPoolExecutor(_FLUSHED_AT_ONCE) as pool:
+        for _ in pool.map(_flush, paths):
+            pass
+    for inner in sorted({os.path.dirname(path) for path in paths}, reverse=True):
+        _flush(inner)
+
+
+def _flush(path: str) -> None:
+    """Have a file, or the names in a folder, on the disk; on file systems that cannot say so, nothing."""
+    try:
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
+    except OSError as error:
+        if error.errno in _LOST:
+            raise OutputError(f"{path}: {error.strerror}; make room there, or choose another folder") from error

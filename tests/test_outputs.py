@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -67,6 +68,45 @@ def test_what_another_run_publishes_while_this_one_plans_is_kept(
     with pytest.raises(errors.OutputExistsError, match="give --overwrite"):
         driver.count_corpus(corpus, "gpt2", str(output), RUN)
     assert json.loads((output / "manifest.json").read_text())["totals"]["documents"] == 3
+
+
+@pytest.mark.parametrize("switched", [True, False])
+def test_what_is_published_is_on_the_disk_before(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, switched: bool
+) -> None:
+    output, flush = tmp_path / "counts", os.fsync
+    flushed: dict[int, bool] = {}
+
+    def note(handle: int) -> None:
+        """Files by their numbers, and whether the folder was published by then."""
+        flushed[os.fstat(handle).st_ino] = (output / "manifest.json").exists()
+        flush(handle)
+
+    monkeypatch.setattr(os, "fsync", note)
+    if not switched:
+        monkeypatch.setattr(publishing, "_exchange", lambda *_: False)
+    driver.count_corpus(corpus, "gpt2", str(output), RUN)
+    files = [path for path in output.rglob("*") if path.is_file()]
+    assert len(files) > 1
+    for path in files:
+        assert flushed[path.stat().st_ino] is (path.name == "manifest.json" and not switched), path
+    assert output.stat().st_ino in flushed
+
+
+@pytest.mark.parametrize(("number", "published"), [(errno.EIO, False), (errno.ENOSPC, False), (errno.EINVAL, True)])
+def test_a_disk_that_has_not_kept_a_file_ends_the_run(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, published: bool
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    if published:  # a file system that does not know flushing
+        driver.count_corpus(corpus, "gpt2", str(tmp_path / "counts"), RUN)
+    else:
+        with pytest.raises(errors.OutputError, match=rf"part-00000-of-00001\.parquet: {os.strerror(number)}; make room there"):
+            driver.count_corpus(corpus, "gpt2", str(tmp_path / "counts"), RUN)
+    assert (tmp_path / "counts" / "manifest.json").exists() == published
 
 
 @pytest.mark.parametrize("switched", [True, False])

@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tokenmill import schemas
 from tokenmill.kernels.byte_arrays import put_lengths_first
+from tokenmill.kernels.levels import MOST_RUN_BYTES, put_row_starts
 from transforms import parquet_columns, thrift
 from transforms.parquet_shard import ArrowFile, TokenFile, open_file
 
@@ -176,6 +177,19 @@ def test_long_ids_have_no_extremes() -> None:
 )
 def test_compact_protocol(value: thrift.Value, content: str) -> None:
     assert value[1].hex() == content
+
+
+@settings(deadline=None)
+@given(rows=st.lists(st.integers(1, 300) | st.integers(1, 1 << 20), max_size=20), before=st.integers(0, 200))
+@example(rows=[], before=1)
+@example(rows=[64, 65, 8192, 8193], before=63)
+def test_row_starts_are_runs(rows: list[int], before: int) -> None:
+    ends = before + np.cumsum([0, *rows], dtype=np.int64)
+    target = np.full((2 * len(rows) + 1) * MOST_RUN_BYTES, 0xEE, np.uint8)
+    size = put_row_starts(ends[:-1], int(ends[-1]), target)
+    runs = [(before, 1), *(run for row in rows for run in ((1, 0), (row - 1, 1)))]
+    assert target[:size].tobytes() == b"".join(thrift.varint(length << 1) + bytes([level]) for length, level in runs if length)
+    assert (target[size:] == 0xEE).all()
 
 
 @settings(deadline=None)

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from tokenmill.arrow import text_buffers
 from tokenmill.kernels.byte_arrays import LENGTH_BYTES, put_lengths_first
+from tokenmill.kernels.levels import MOST_RUN_BYTES, put_row_starts
 from transforms.thrift import TRUE, Value, array, binary, i32, i64, struct, varint
 
 #: Level 3 saves 7 % of the size and costs 20 % more time.
@@ -187,11 +188,8 @@ def _encode_repetition(starts: Ints, values: int) -> bytes:
         bits = np.ones((-(-values // 8) * 8, 1), bool)
         bits[starts] = False
         return _pack(bits)
-    runs, place = bytearray(), 0
-    for start in starts.tolist():
-        runs += _encode_run(start - place, 1) + _encode_run(1, 0)
-        place = start + 1
-    return bytes(runs + _encode_run(values - place, 1))
+    runs = np.empty((2 * starts.size + 1) * MOST_RUN_BYTES, np.uint8)
+    return runs[: put_row_starts(starts, values, runs)].tobytes()
 
 
 def _encode_run(length: int, level: int) -> bytes:
