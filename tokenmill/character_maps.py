@@ -19,6 +19,9 @@ Changes = dict[int, tuple[int, ...]]
 #: The bytes of a character, and the combining classes of its first and last code point.
 Entry = tuple[bytes, int, int]
 
+#: What is a map: a name, or a character and the text that takes its place.
+Step = str | tuple[str, str]
+
 #: Names that `build_map` takes, at most one of the second kind.
 MAPS = ("lowercase", "strip_nonspacing", "strip_marks", "bert_clean")
 DECOMPOSING = ("nfd", "nfkd")
@@ -74,16 +77,24 @@ _CHANGES: dict[str, Callable[[], Changes]] = {
 }
 
 
+def is_map(step: Step) -> bool:
+    """Whether a step looks at single characters alone."""
+    return not isinstance(step, str) or step in MAPS
+
+
 @functools.lru_cache(maxsize=8)
-def build_map(names: tuple[str, ...]) -> character_map.CharacterMap:
-    """The table of `names`, applied one after the other: any of MAPS, and at most one of DECOMPOSING among them."""
+def build_map(names: tuple[Step, ...]) -> character_map.CharacterMap:
+    """The table of `names`, applied one after the other: any of MAPS and of characters that another text takes the place of, and
+    at most one of DECOMPOSING among them.
+    """
     middle = next((place for place, name in enumerate(names) if name in DECOMPOSING), len(names))
     changes, after = _chain(names[: middle + 1]), _chain(names[middle + 1 :])
     classes = _list_classes() if middle < len(names) else {}
     for point in {*after, *classes} - changes.keys():
         changes[point] = (point,)
     entry_of = {points: _enter(points, after, classes) for points in set(changes.values())}
-    return _fill_tables({point: entry_of[points] for point, points in changes.items()})
+    rules = (0x20 if "lowercase" in names else 0, "bert_clean" in names)
+    return _fill_tables({point: entry_of[points] for point, points in changes.items()}, *rules)
 
 
 def _list_classes() -> dict[int, int]:
@@ -93,11 +104,11 @@ def _list_classes() -> dict[int, int]:
     return dict(zip(points.tolist(), combining[points].tolist(), strict=True))
 
 
-def _chain(names: tuple[str, ...]) -> Changes:
+def _chain(names: tuple[Step, ...]) -> Changes:
     """What several maps make of a character, one after the other."""
     changes: Changes = {}
     for name in names:
-        second = _CHANGES[name]()
+        second = _CHANGES[name]() if isinstance(name, str) else {ord(name[0]): tuple(map(ord, name[1]))}
         become = {points: tuple(new for old in points for new in second.get(old, (old,))) for points in set(changes.values())}
         changes = {**second, **{point: become[points] for point, points in changes.items()}}
     return changes
@@ -119,7 +130,7 @@ def _spell(points: Iterable[int]) -> bytes:
     return "".join(map(chr, points)).encode("utf-8", "surrogatepass")
 
 
-def _fill_tables(entry_of: dict[int, Entry]) -> character_map.CharacterMap:
+def _fill_tables(entry_of: dict[int, Entry], shift: int, cleans: bool) -> character_map.CharacterMap:
     entries = {entry: number for number, entry in enumerate(sorted(set(entry_of.values())))}
     index = np.full(CODE_POINTS, -1, np.int32)
     index[np.fromiter(entry_of, np.int64)] = np.fromiter(map(entries.__getitem__, entry_of.values()), np.int32)
@@ -130,10 +141,19 @@ def _fill_tables(entry_of: dict[int, Entry]) -> character_map.CharacterMap:
         starts=np.cumsum([0, *lengths], dtype=np.int64),
         classes=np.array([entry[1:] for entry in entries], np.uint8),
         quick=_fill_quick(index[:0x10000], list(entries)),
-        shift=np.int64(0x20 if index[ord("A")] >= 0 else 0),
-        cleans=np.bool_(index[ord("\n")] >= 0),
+        shift=np.int64(shift),
+        cleans=np.bool_(cleans),
+        others=np.array([point for point in range(0x80) if not _is_ruled(point, entry_of, shift, cleans)], np.int64),
         longest=np.int64(max(4, *lengths)),
     )
+
+
+def _is_ruled(point: int, entry_of: dict[int, Entry], shift: int, cleans: bool) -> bool:
+    """Whether `map_block` does to a character of ASCII what its entry says, or stops at it anyway."""
+    data = entry_of[point][0] if point in entry_of else bytes([point])
+    if cleans and (point < 0x20 or point == 0x7F):
+        return point not in b"\t\n\r" or data == b" "
+    return data == (bytes([point + shift]) if 0x41 <= point <= 0x5A else bytes([point]))
 
 
 def _fill_quick(index: np.ndarray, entries: list[Entry]) -> np.ndarray:

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.character_maps import Step as CharacterStep
 from tokenmill.errors import UsageError
 from tokenmill.names import NORMALIZERS
 from tokenmill.normalizing import Alignment, ReplaceStage, Stage, build_stages
@@ -60,6 +61,11 @@ class Replace:
         """How many times as long a text can get, at least 1: `replace:ab=>xyz` makes it 1.5 times as long."""
         least = 1 if self.is_regex else len(self.pattern.encode())
         return max(1.0, len(self.content.encode()) / least)
+
+    @property
+    def is_character(self) -> bool:
+        """Whether a single character is replaced."""
+        return len(self.pattern) == 1 and not self.is_regex
 
     @property
     def spec(self) -> dict[str, str]:
@@ -133,7 +139,7 @@ class Runner:
     """A normalizer at work. What it gives is valid until it is called again."""
 
     def __init__(self, normalizer: Normalizer) -> None:
-        self._stages = list(_build(normalizer.steps, fused=True))
+        self.stages = list(_build(normalizer.steps, fused=True))
         self._steps = normalizer.steps
 
     @functools.cached_property
@@ -145,7 +151,7 @@ class Runner:
 
         Where nothing can have changed, it is the same arrays.
         """
-        for stage in self._stages:
+        for stage in self.stages:
             text, doc_ends = stage.run(text, doc_ends)
         return text, doc_ends
 
@@ -167,10 +173,10 @@ def _chain(first: np.ndarray, second: Alignment) -> np.ndarray:
 
 def _build(steps: Sequence[Step], *, fused: bool) -> Iterator[Stage]:
     """The stages of the steps, as `build_stages` joins neighbours."""
-    names: list[str] = []
+    names: list[CharacterStep] = []
     for step in steps:
-        if isinstance(step, str):
-            names.append(step)
+        if isinstance(step, str) or step.is_character:
+            names.append(step if isinstance(step, str) else (step.pattern, step.content))
             continue
         yield from build_stages(tuple(names), fused=fused)
         names = []

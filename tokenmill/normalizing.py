@@ -1,7 +1,7 @@
 """Normalizers at work on batches of documents: stages that take arrays of bytes and give arrays of bytes.
 
-Each character by itself: `MapStage`. Unicode forms: `FormStage`. Replacing: `ReplaceStage`, through Arrow where nobody asks for
-origins and the text is no pattern.
+Each character by itself, replaced ones too: `MapStage`. Unicode forms: `FormStage`. Replacing longer texts and patterns:
+`ReplaceStage`, through Arrow where nobody asks for origins and the text is no pattern.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tokenmill.arrow import read_only, text_buffers, wrap_binary
-from tokenmill.character_maps import DECOMPOSING, MAPS, Changes, build_map, decompose_letters
+from tokenmill.character_maps import DECOMPOSING, Changes, Step, build_map, decompose_letters, is_map
 from tokenmill.data import load_normalization_table
 from tokenmill.kernels import character_map, compose, forms, normalize
 from tokenmill.kernels.scan_classes import CODE_POINTS
@@ -43,25 +43,26 @@ class Stage(Protocol):
         """As `run`, with the origins of all bytes."""
 
 
-def build_stages(names: tuple[str, ...], *, fused: bool) -> Iterator[Stage]:
-    """Stages for names of `NORMALIZERS` in order. What looks at single characters becomes one stage with what follows it.
+def build_stages(names: tuple[Step, ...], *, fused: bool) -> Iterator[Stage]:
+    """Stages for names of `NORMALIZERS`, and characters that are replaced, in order.
 
-    So does, if `fused`, a form that decomposes: such stages are for `run` alone.
+    What looks at single characters becomes one stage with what follows it. So does, if `fused`, a form that decomposes: such
+    stages are for `run` alone.
     """
     for group in _group_names(names, fused=fused):
-        if group[0] in MAPS or (fused and group[0] in DECOMPOSING):
+        if is_map(group[0]) or (fused and group[0] in DECOMPOSING):
             yield MapStage(group)
         else:
-            yield FormStage(build_form(group[0]))
+            yield FormStage(build_form(str(group[0])))
 
 
-def _group_names(names: tuple[str, ...], *, fused: bool) -> Iterator[tuple[str, ...]]:
+def _group_names(names: tuple[Step, ...], *, fused: bool) -> Iterator[tuple[Step, ...]]:
     """`nfc`, `lowercase`, `strip_accents` give (nfc), (lowercase, nfd, strip_nonspacing); where not fused, each form is alone."""
-    joined = {*MAPS, *DECOMPOSING} if fused else {*MAPS}
-    group: tuple[str, ...] = ()
+    forms = DECOMPOSING if fused else ()
+    group: tuple[Step, ...] = ()
     for name in _split_names(names):
         twice = name in DECOMPOSING and not {*group}.isdisjoint(DECOMPOSING)
-        if group and (twice or not {*group, name} <= joined):
+        if group and (twice or not all(is_map(one) or one in forms for one in (*group, name))):
             yield group
             group = ()
         group += (name,)
@@ -69,7 +70,7 @@ def _group_names(names: tuple[str, ...], *, fused: bool) -> Iterator[tuple[str, 
         yield group
 
 
-def _split_names(names: tuple[str, ...]) -> Iterator[str]:
+def _split_names(names: tuple[Step, ...]) -> Iterator[Step]:
     """Stripping accents is two steps."""
     for name in names:
         yield from ("nfd", "strip_nonspacing") if name == "strip_accents" else (name,)
@@ -142,7 +143,7 @@ class MapStage(_KernelStage):
     then two, four, eight. So disorder that is rare costs next to nothing, and a corpus full of it no more than those stages.
     """
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[Step, ...]) -> None:
         super().__init__()
         self._names, self._table = names, build_map(names)
 
@@ -151,7 +152,7 @@ class MapStage(_KernelStage):
         return list(build_stages(self._names, fused=False))
 
     def _leaves(self, text: np.ndarray, doc_ends: np.ndarray) -> bool:
-        keeps_ascii = not self._table.shift and not self._table.cleans
+        keeps_ascii = not self._table.shift and not self._table.cleans and not self._table.others.size
         return keeps_ascii and not character_map.changes_any(self._table, read_only(text))
 
     def _rewrite(self, text: np.ndarray, doc_ends: np.ndarray, origins: Alignment) -> tuple[np.ndarray, np.ndarray, Alignment]:

@@ -62,7 +62,8 @@ class CharacterMap(NamedTuple):
     `classes`: uint8[e, 2], the combining classes of its first and last character, 0 where there is none.
     `quick`: int64[0x10000]: up to seven bytes, the lowest first, and their number from LENGTH_BIT on; -1 - entry; or CAREFUL.
     `shift`: what is added to the capitals of ASCII. `cleans`: whether of ASCII's controls tab, line feed and carriage return
-    become spaces, and others are in `entries`. `longest`: bytes of the longest entry, 4 at least.
+    become spaces, and others are in `entries`. `others`: int64[k], of ASCII what these two rules do not tell.
+    `longest`: bytes of the longest entry, 4 at least.
     """
 
     entries: np.ndarray
@@ -72,18 +73,22 @@ class CharacterMap(NamedTuple):
     quick: np.ndarray
     shift: np.int64
     cleans: np.bool_
+    others: np.ndarray
     longest: np.int64
 
 
 @inline_part
-def map_block(shift, cleans, text, position, end, out, written):
+def map_block(table, text, position, end, out, written):
     """ASCII from `position` on, 64 bytes at most; returns how many. Both arrays must have 64 bytes."""
-    shift_64_bytes(text, position, out, written, 0x41, 0x5A, shift)
-    if not cleans:
-        return min(count_trailing_zeros(mark_bytes_between(text, position, 0x80, 0xFF)), end - position)
+    shift_64_bytes(text, position, out, written, 0x41, 0x5A, table.shift)
+    stops = mark_bytes_between(text, position, 0x80, 0xFF)
+    for other in table.others:
+        stops |= mark_bytes_between(text, position, other, other)
+    if not table.cleans:
+        return min(count_trailing_zeros(stops), end - position)
     white = mark_bytes_between(text, position, 0x09, 0x0A) | mark_bytes_between(text, position, 0x0D, 0x0D)
-    stays = white | mark_bytes_between(text, position, 0x20, 0x7E)
-    run = min(count_trailing_zeros(~stays), end - position)
+    stops |= ~(white | mark_bytes_between(text, position, 0x20, 0x7E))
+    run = min(count_trailing_zeros(stops), end - position)
     if run < BLOCK:
         white &= (_ONE << np.uint64(run)) - _ONE
     while white:
@@ -135,19 +140,24 @@ def map_run(table, text, position, end, out, written, origins, state):
     Each length of characters has its own loop: where a loaded byte decides how far to go, each step waits for the one before.
     """
     table, text, out, origins, state = borrow(table), borrow(text), borrow(out), borrow(origins), borrow(state)
-    shift, cleans, room, last = table.shift, table.cleans, out.size - BLOCK, min(end, text.size - 8)
+    room, last, keeps_spaces = out.size - BLOCK, min(end, text.size - 8), table.entries[0x20] < 0
     while position < last and written <= room:
         first = position
-        if text[position] == 0x20 and text[position + 1] >= 0x80:
+        if text[position] == 0x20 and text[position + 1] >= 0x80 and keeps_spaces:
             out[written] = 0x20
             note_copied(origins, written, 1, position)
             position, written = position + 1, written + 1
         elif text[position] < 0x80:
             if position + BLOCK > text.size:
                 break
-            run = map_block(shift, cleans, text, position, end, out, written)
+            run = map_block(table, text, position, end, out, written)
             note_copied(origins, written, run, position)
             position, written = position + run, written + run
+            if position < last and text[position] < 0x80 and written <= room and table.quick[text[position]] != CAREFUL:
+                after = map_short(table, text[position], 1, text, position, out, written, origins, state)
+                if after < 0:
+                    break
+                position, written = position + 1, after
         while position + 2 <= last and written <= room:
             point = read_two(text, position)
             after = map_short(table, point, 2, text, position, out, written, origins, state) if point >= 0 else np.int64(-1)
