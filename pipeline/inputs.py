@@ -149,7 +149,10 @@ def _describe_near(text: str) -> str:
     folder = os.path.dirname(path)
     while folder and not os.path.isdir(folder):
         path, folder = folder, os.path.dirname(folder)
-    names = sorted(os.listdir(folder or "."))
+    try:
+        names = sorted(os.listdir(folder or "."))
+    except OSError as error:
+        return f"the folder {folder!r} cannot be listed: {error.strerror}"
     near = difflib.get_close_matches(os.path.basename(path), names, n=_NEAR_NAMES) or names[:_NEAR_NAMES]
     return f"the folder {folder or '.'!r} holds {', '.join(near) or 'nothing'}{', ...' if len(near) < len(names) else ''}"
 

@@ -48,6 +48,14 @@ def test_a_glob_stops_at_a_folder_that_may_not_be_listed(unlisted: Path, pattern
         resolve_inputs([str(unlisted / pattern)])
 
 
+def test_a_file_in_such_a_folder_is_unreadable_data(unlisted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "listdir", os.scandir)
+    with pytest.raises(
+        UnreadableFileError, match=r"no file at '.*shut/x'; the folder '.*shut' cannot be listed: Permission denied"
+    ):
+        resolve_inputs([str(unlisted / "shut" / "x")])
+
+
 def test_a_glob_lists_no_more_than_it_needs(unlisted: Path) -> None:
     assert [file.name for file in resolve_inputs([str(unlisted / "*" / "a.txt")])] == ["open/a.txt"]
     assert [file.name for file in resolve_inputs([str(unlisted / "open" / "*")])] == ["a.txt"]
