@@ -36,6 +36,8 @@ class Commands(click.Group):
             leave(0)
         except OSError as error:
             fail(describe_os_error(error), 1, as_json=as_json)
+        except MemoryError:
+            fail("out of memory; give fewer --workers, a smaller --split-mb, or a part of the corpus", 1, as_json=as_json)
         except Exception as error:
             if os.environ.get("TOKENMILL_DEBUG"):
                 raise

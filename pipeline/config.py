@@ -157,7 +157,7 @@ class ReportSection(Section):
 class OutputSection(Section):
     """Where everything goes: word counts, tokenizer.json, token shards, the report."""
 
-    folder: str = Field(min_length=1)
+    folder: str = Field(min_length=1, pattern=r"^[^\x00]*$")
 
 
 class BuildConfig(Section):

@@ -74,6 +74,8 @@ def resolve_inputs(inputs: Sequence[str], *, format: str = "auto", document: str
 
 
 def _find_input(text: str, *, format: str, document: str) -> list[_Found]:
+    if not text:  # of a shell's variable that is not set: the current folder is called "."
+        raise UsageError("an input is empty; give a file, a folder or a glob, `.` for the current folder")
     if text.startswith(("hf:", "disk:")):
         return [_find_dataset(text)]
     if text == "stdlib":

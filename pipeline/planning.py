@@ -106,8 +106,10 @@ def check_unchanged(plan: Plan) -> None:
 
 
 def choose_workers(plan: Plan, run: Execution) -> int:
-    """The number asked for, or as many as pay."""
-    return run.workers or count_paying_workers(sum(split.size for split in plan.splits), len(plan.splits))
+    """The number asked for, or as many as pay. There are never more than splits; where several are asked for, two stay."""
+    if run.workers is not None:
+        return min(run.workers, max(2, len(plan.splits)))
+    return count_paying_workers(sum(split.size for split in plan.splits), len(plan.splits))
 
 
 def count_paying_workers(size: int, splits: int) -> int:

@@ -235,6 +235,8 @@ def explain_failure(error: BaseException) -> BaseException:
     if isinstance(known, type) and issubclass(known, errors.TokenmillError):
         return known(words)
     where = f" in step {step[1]!r}" if step else ""
+    if name.endswith("MemoryError"):
+        return errors.WorkerError(f"out of memory{where}; give fewer --workers, a smaller --split-mb, or shorter documents")
     return errors.TokenmillError(f"unexpected failure{where}: {_STEP.sub('', message)}\n{''.join(frames)}".rstrip())
 
 

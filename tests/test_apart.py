@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
+from pipeline import texts
 from pipeline.build import build_dataset
 from pipeline.config import parse_config
 from pipeline.fingerprints import stamp_file
 from pipeline.inputs import resolve_inputs
-from pipeline.planning import Corpus, Execution, check_unchanged, plan_corpus
+from pipeline.planning import Corpus, Execution, check_unchanged, choose_workers, plan_corpus
 from pipeline.progress import reporter
+from pipeline.runners import explain_failure
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tests.test_cli import call, check_error
-from tokenmill.errors import UnreadableFileError, UsageError
+from tokenmill.errors import UnreadableFileError, UsageError, WorkerError
 from transforms.splits import SourceFile
 
 QUIET = reporter(quiet=True)
@@ -147,3 +149,45 @@ def test_a_pipe_as_output_is_refused_and_not_waited_for(made: Path, tmp_path: Pa
     os.mkfifo(tmp_path / "t.json")
     train = ("train", made / "a.jsonl", "--vocab-size", "300", "--output", tmp_path / "t.json")
     check_error(call(*train), 2, "must be the name of a file")
+
+
+def test_an_empty_input_is_not_the_current_folder(made: Path, tmp_path: Path) -> None:
+    """`tokenmill encode "$CORPUS"`, with a variable that nobody has set, would read whatever lies there."""
+    words = ("encode", "", "--tokenizer", made / "t.json", "--output", tmp_path / "out")
+    check_error(call(*words), 2, "an input is empty; give a file, a folder or a glob, `.` for the current folder")
+
+
+def test_no_more_workers_are_started_than_there_is_work_for(made: Path) -> None:
+    """A slip of the finger in `--workers` would start thousands of processes."""
+    plan = plan_corpus(Corpus((str(made / "a.jsonl"),)), Execution(QUIET))
+    chosen = [choose_workers(plan, Execution(QUIET, workers=workers)) for workers in (None, 1, 2, 99_999)]
+    assert (len(plan.splits), chosen) == (1, [1, 1, 2, 2])
+
+
+def test_memory_that_ran_out_is_told_with_a_way_out(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nMemoryError: Allocation failed'
+    explained = explain_failure(RuntimeError(f"{text} [while running 'EncodeDocuments/Encode']"))
+    way_out = "give fewer --workers, a smaller --split-mb, or"
+    assert isinstance(explained, WorkerError)
+    assert str(explained) == f"out of memory in step 'EncodeDocuments/Encode'; {way_out} shorter documents"
+    bare = explain_failure(
+        RuntimeError(text.replace("MemoryError: Allocation failed", "numpy._core._exceptions._ArrayMemoryError: no"))
+    )
+    assert str(bare) == f"out of memory; {way_out} shorter documents"
+
+    def run_out(*_: object, **options: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(texts, "tokenize_texts", run_out)
+    check_error(call("tokenize", "--tokenizer", made / "t.json", "x"), 1, f"out of memory; {way_out} a part of the corpus")
+
+
+def test_a_folder_that_can_have_no_such_name(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(
+        """
+        input: {inputs: [a.txt]}
+        train: {model: byte-bpe, pretokenizer: gpt2, vocab_size: 300}
+        output: {folder: "x\\0y"}
+        """
+    )
+    check_error(call("build", tmp_path / "c.yaml"), 2, "output.folder: 'x\\x00y'")

@@ -38,7 +38,6 @@ _KEPT_FOOTERS, _MOST_KEPT_BYTES = 4, 4 << 20
 _MOST_LEVELS = 100
 #: Of the names of all columns, each with those around it: Arrow's Python side makes strings of them.
 _MOST_NAME_BYTES = 1 << 24
-_WAY_OUT = "get the file anew, or leave it out"
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
@@ -67,7 +66,7 @@ class ParquetFooter:
         self.leaves = _read_leaves(self._fields)
         self.rows = _read_rows(self._fields)
         if not np.all(self._fields.count_within("group", "chunk") == len(self.leaves)):
-            raise DamagedFooter(f"the footer is damaged: a row group has not one chunk for each column; {_WAY_OUT}")
+            raise DamagedFooter("the footer is damaged: a row group has not one chunk for each column")
         self._is_encrypted = self._grid("chunk.encryption", -1) >= 0
         self.values, self.raw_sizes, self.sizes, self.offsets = (
             self._read_sizes(name) for name in ("chunk.values", "chunk.raw_size", "chunk.size", "chunk.offset")
@@ -78,7 +77,7 @@ class ParquetFooter:
         """The places of leaves called `path`, which has dots between names; raises DamagedFooter for one that is encrypted."""
         found = [place for place, leaf in enumerate(self.leaves) if ".".join(leaf.path) == path]
         if self._is_encrypted[:, found].any():
-            raise DamagedFooter(f"column {path!r} is encrypted; decrypt the file first")
+            raise DamagedFooter(f"column {path!r} is encrypted, and there is no key")
         return found
 
     def has_dictionary(self) -> npt.NDArray[np.bool_]:
@@ -99,7 +98,7 @@ class ParquetFooter:
                 for least, most in list(pairs)[leaf :: len(self.leaves)]
             ]
         except UnicodeDecodeError:
-            raise DamagedFooter(f"the footer is damaged: statistics that are not UTF-8; {_WAY_OUT}") from None
+            raise DamagedFooter("the footer is damaged: statistics that are not UTF-8") from None
 
     def _grid(self, name: str, absent: int) -> Ints:
         return self._fields.numbers("chunk", name, absent).reshape(self.rows.size, len(self.leaves))
@@ -126,7 +125,7 @@ class ParquetFooter:
         if is_wrong.any():
             group, leaf = np.argwhere(is_wrong)[0].tolist()
             name = ".".join(self.leaves[leaf].path)
-            raise DamagedFooter(f"the footer is damaged: row group {group}, column {name!r}: {what}; {_WAY_OUT}")
+            raise DamagedFooter(f"the footer is damaged: row group {group}, column {name!r}: {what}")
 
 
 @dataclass
@@ -183,13 +182,13 @@ def _decode_name(name: bytes | None) -> str:
 
 
 def _damaged_schema(what: str) -> DamagedFooter:
-    return DamagedFooter(f"the schema in the footer is damaged: {what}; {_WAY_OUT}")
+    return DamagedFooter(f"the schema in the footer is damaged: {what}")
 
 
 def _read_rows(fields: FooterFields) -> Ints:
     rows = fields.numbers("group", "group.rows", -1)
     if np.any(rows < 0) or sum(rows.tolist()) != fields.last_number("rows"):
-        raise DamagedFooter(f"the footer is damaged: row groups and file do not have the same rows; {_WAY_OUT}")
+        raise DamagedFooter("the footer is damaged: row groups and file do not have the same rows")
     return rows
 
 
@@ -230,21 +229,21 @@ def check_rows(parts: Iterable[Rows], rows: int) -> Iterator[Rows]:
         read += part.num_rows
         yield part
     if read != rows:
-        raise DamagedFooter(f"the footer is damaged: it says {rows:,} rows, there are {read:,}; {_WAY_OUT}")
+        raise DamagedFooter(f"the footer is damaged: it says {rows:,} rows, there are {read:,}")
 
 
 def _read_content(file: pa.NativeFile) -> bytes:
     size = file.size()
     if size < len(_MAGIC) + _TAIL_BYTES:
-        raise DamagedFooter(f"{size} bytes are too few for a Parquet file; {_WAY_OUT}")
+        raise DamagedFooter(f"{size} bytes are too few for a Parquet file")
     tail = _read_tail(file, size, min(size, _FIRST_BYTES))
     if tail[-4:] == _MAGIC_OF_ENCRYPTED:
-        raise DamagedFooter("the file is encrypted; decrypt it first")
+        raise DamagedFooter("it is encrypted, and there is no key")
     if tail[-4:] != _MAGIC:
-        raise DamagedFooter(f"it does not end as Parquet does; {_WAY_OUT}")
+        raise DamagedFooter("it does not end as Parquet does")
     footer_size = int.from_bytes(tail[-8:-4], "little")
     if footer_size > min(size - len(_MAGIC) - _TAIL_BYTES, _MOST_FOOTER_BYTES):
-        raise DamagedFooter(f"a footer of {footer_size:,} bytes cannot be in {size:,}; {_WAY_OUT}")
+        raise DamagedFooter(f"a footer of {footer_size:,} bytes cannot be in {size:,}")
     if footer_size + _TAIL_BYTES > len(tail):
         tail = _read_tail(file, size, footer_size + _TAIL_BYTES)
     return tail[len(tail) - footer_size - _TAIL_BYTES : -_TAIL_BYTES]
@@ -253,5 +252,5 @@ def _read_content(file: pa.NativeFile) -> bytes:
 def _read_tail(file: pa.NativeFile, size: int, count: int) -> bytes:
     tail: bytes = file.read_at(count, size - count)
     if len(tail) != count:
-        raise DamagedFooter(f"{len(tail)} bytes where {count} should be; {_WAY_OUT}")
+        raise DamagedFooter(f"{len(tail)} bytes where {count} should be")
     return tail
