@@ -360,3 +360,10 @@ def test_damage_at_random_in_footers_is_refused_or_does_no_harm() -> None:
     """As `python -m tests.fuzzing`, but nothing else."""
     code = "from tests import fuzzing; fuzzing.KINDS = [fuzzing.fuzz_footers]; print(fuzzing.fuzz(2000, seed=7))"
     assert "refused" in run("-c", code)
+
+
+def test_a_local_folder_of_datasets_is_looked_at_first(tmp_path: Path) -> None:
+    content, message = next(iter(WRONG.values()))
+    (tmp_path / "train.parquet").write_bytes(in_file(content))
+    with pytest.raises(UnreadableFileError, match=f"train.parquet: cannot be read as parquet: .*{message}"):
+        plan_splits(resolve_inputs([f"hf:{tmp_path}"]), options=ReadOptions())

@@ -15,11 +15,13 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tokenmill.errors import UnreadableFileError, UsageError
+from tokenmill.parquet_footer import open_parquet
 from transforms.decompress import reading
 from transforms.read_batches import DocumentBatch
 from transforms.read_columns import check_columns, read_columns, rows_per_batch, take_rows, wanted_columns
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"(?P<path>[^:@]+)(?::(?P<config>[^:@\[+]*))?(?:@(?P<revision>[^:@]+))?(?::(?P<split>.+))?")
 _SPLIT_NAMES = frozenset({"train", "validation", "valid", "val", "dev", "test", "all"})
 _DEFAULT_SPLIT = "train"
+#: What `datasets` takes for Parquet.
+_PARQUET_SUFFIXES = frozenset({".parquet", ".geoparquet", ".gpq"})
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def open_dataset(text: str) -> Dataset:
     with reading(source):
         try:
             return _load_disk(name, text) if name.kind == "disk" else _load_hub(name)
-        except (UsageError, OSError, pa.ArrowException):
+        except (UsageError, UnreadableFileError, OSError, pa.ArrowException):
             raise
         except ValueError as error:
             raise UsageError(f"{text}: {str(error).strip()}") from error
@@ -90,7 +94,16 @@ def _load_hub(name: DatasetName) -> Dataset:
     import datasets
 
     datasets.disable_progress_bars()  # they would stand between the lines of our own log
+    if name.is_local:
+        _check_footers(Path(name.path))
     return datasets.load_dataset(name.path, name.config, revision=name.revision, split=name.split or _DEFAULT_SPLIT)
+
+
+def _check_footers(folder: Path) -> None:
+    """Refuse Parquet files that would end the process, which `datasets` gives to Arrow as they are."""
+    for path in sorted(path for path in folder.rglob("*") if path.suffix in _PARQUET_SUFFIXES and path.is_file()):
+        with reading(SourceFile(str(path), str(path), "parquet")), path.open("rb") as stream:
+            open_parquet(stream)
 
 
 def _load_disk(name: DatasetName, text: str) -> Dataset:

@@ -227,7 +227,7 @@ def encode_words(tables, cache, text, start, word_ends, words, ids, used):
     bytes of the words + IDS_IN_VAIN].
     """
     tables, cache, text, word_ends, ids = borrow(tables), borrow(cache), borrow(text), borrow(word_ends), borrow(ids)
-    numbers, keys = flatten(cache.table.entries), cache.keys
+    numbers, keys, kept = flatten(cache.table.entries), cache.keys, cache.ids
     for first in range(words[0], words[1], STAGED):
         last = min(first + STAGED, words[1])
         stage_keys(numbers, text, start, word_ends, first, last, keys)
@@ -236,6 +236,10 @@ def encode_words(tables, cache, text, start, word_ends, words, ids, used):
             size = np.int64(load_item(numbers, place + VALUE) >> SIZE_SHIFT)
             if known & (size > 0):
                 unpack_six(numbers, place + PAYLOAD, ids, used)  # all six, whether they count or not: a branch would be guessed
+                used += size
+            elif known:
+                size = np.int64(load_item(numbers, place + PAYLOAD))
+                write_kept(kept, np.int64(load_item(numbers, place + VALUE)), ids, used, size)
                 used += size
             else:
                 begin = start if word == first else load_item(word_ends, word - 1)
