@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from tests.training import compiled, few_cases
 from tokenmill.kernels import count, fingerprint, rules, tables
 from tokenmill.kernels.tables import ENTRIES_USED, FREE, HIGH, PAYLOAD, VALUE, WordTable
+from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.word_counts import count_corpus
 
 MODULO = 1 << 64
 
@@ -118,6 +121,16 @@ def test_long_words_of_one_hash_are_told_apart() -> None:
     found, known = find(table, first)
     assert (known, found != slot) == (False, True)
     assert read_back(table, slot) == second
+
+
+@pytest.mark.jit
+def test_long_words_of_one_hash_are_told_apart_in_their_home_too() -> None:
+    # Forged: both have the same hash and so the same home, where the first word of an empty table is found at once.
+    first, second = b"dwtgmlqucavltalsabcdefgh", b"jwvcpjdyRdj4o5cDabcdefgh"
+    assert hash_word(first) == hash_word(second)
+    texts = pa.array([first.decode(), second.decode(), first.decode()])
+    counts = count_corpus([texts], PreTokenizer("none")).to_pylist()
+    assert {row["word"]: row["count"] for row in counts} == {first: 2, second: 1}
 
 
 @few_cases(60, 10)

@@ -2,14 +2,14 @@
 
 Open addressing; an entry is 32 bytes, half a cache line, key and value together:
 
-    LOW, HIGH   a word of up to 15 bytes is its own key: its bytes, little-endian, zero-padded, and its length in the highest
-    byte;
-                of a longer one: its hash, and the place in `arena` where its length (8 bytes) and bytes stand, marked LONG
+    LOW, HIGH   a word of up to 15 bytes is its own key: its bytes, little-endian, zero-padded, and its length in the highest byte;
+                of a longer one: its hash, and the place in `arena` where its bytes stand, behind its length (8 bytes), marked LONG
     PAYLOAD     64 bits for the user
     VALUE       64 bits for the user
 
-An entry is free while HIGH is 0. The search for a word begins with the two entries of one cache
-line. When the table is full its user empties it (counting), or lets it grow (the cache).
+An entry is free while HIGH is 0. No place is 0: LONG alone, as it stands in the key of a word that is looked up, is in no entry,
+so a long word is never found without its bytes having been compared. The search for a word begins with the two entries of one
+cache line. When the table is full its user empties it (counting), or lets it grow (the cache).
 """
 
 from __future__ import annotations
@@ -286,11 +286,10 @@ def hash_word(text, start, end):
 
 @part
 def same_bytes(arena, place, text, start, end):
-    """Is the long word kept at `place` of the arena the word `text[start:end]`?"""
+    """Is the long word whose bytes stand at `place` of the arena the word `text[start:end]`?"""
     length = end - start
-    if np.int64(load_u64(arena, place)) != length:
+    if np.int64(load_u64(arena, place - LENGTH_BYTES)) != length:
         return False
-    place += LENGTH_BYTES
     for offset in range(0, length - 7, 8):
         if load_u64(arena, place + offset) != load_u64(text, start + offset):
             return False
@@ -314,7 +313,7 @@ def add_word(table, slot, text, start, end):
     table.fill[ENTRIES_USED] += 1
     if high == LONG:
         place = table.fill[ARENA_USED]
-        high |= np.uint64(place)
+        high |= np.uint64(place + LENGTH_BYTES)
         table.fill[ARENA_USED] = keep_word(table.arena, place, text, start, end)
     entries[slot, LOW], entries[slot, HIGH], entries[slot, PAYLOAD], entries[slot, VALUE] = low, high, np.uint64(0), np.uint64(0)
 
@@ -341,7 +340,7 @@ def length_of_entry(table, slot):
     """Length in bytes of the word in a used entry."""
     high = table.entries[slot, HIGH]
     if high >= LONG:
-        return np.int64(load_u64(table.arena, np.int64(high & PLACE_MASK)))
+        return np.int64(load_u64(table.arena, np.int64(high & PLACE_MASK) - LENGTH_BYTES))
     return np.int64(high >> LENGTH_SHIFT)
 
 
@@ -350,7 +349,7 @@ def copy_word(table, slot, target, position):
     """Write the word in a used entry to `target[position:]`."""
     length = length_of_entry(table, slot)
     if length > SHORT_BYTES:
-        place = np.int64(table.entries[slot, HIGH] & PLACE_MASK) + LENGTH_BYTES
+        place = np.int64(table.entries[slot, HIGH] & PLACE_MASK)
         copy_bytes(table.arena, place, place + length, target, position)
         return
     for byte in range(length):
