@@ -92,9 +92,7 @@ def fail(message: str, code: int, *, as_json: bool = False) -> NoReturn:
     if as_json:
         text = json.dumps({"event": "error", "exit_code": code, "text": message})
     with contextlib.suppress(OSError):  # where it cannot be said, the exit code says it
-        print(
-            json.dumps({"event": "error", "exit_code": code, "text": message}) if as_json else text, file=sys.stderr, flush=True
-        )
+        print(text, file=sys.stderr, flush=True)
     leave(code)
 
 

@@ -167,7 +167,7 @@ def _opening(path: str) -> Iterator[IO[bytes]]:
     try:
         yield FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).partition("\n")[0]
         raise UnreadableFileError(f"{path}: not a Parquet file ({reason}); make it again, or give another --format") from None
 
 
