@@ -40,7 +40,7 @@ from transforms.splits import ReadOptions
 
 #: A single small input takes a thousandth of this.
 PATIENCE_SECONDS = 20
-_PIECES = [
+_SNIPPETS = [
     "{",
     "}",
     "[",
@@ -58,7 +58,7 @@ _PIECES = [
     '"text"',
     '{"text": "a"}',
 ]
-_PIECES += [
+_SNIPPETS += [
     "\n",
     "\r\n",
     "\r",
@@ -78,7 +78,7 @@ _PIECES += [
     "ß",
     "١٢",
 ]
-_PIECES += [
+_SNIPPETS += [
     "a",
     "the",
     "'s",
@@ -107,7 +107,7 @@ _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def make_text(chance: random.Random, most: int = 30) -> str:
-    return "".join(chance.choices(_PIECES, k=chance.randint(0, most)))
+    return "".join(chance.choices(_SNIPPETS, k=chance.randint(0, most)))
 
 
 def make_bytes(chance: random.Random) -> bytes:

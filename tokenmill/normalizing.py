@@ -26,7 +26,7 @@ Alignment = np.ndarray | None
 Batch = tuple[np.ndarray, np.ndarray]
 
 _NO_ORIGINS = np.empty((0, 2), np.int64)
-_PIECE = 256
+_STRETCH = 256
 _HANGUL = slice(0xAC00, 0xD7A4)
 #: What Unicode 16 composes by arithmetic: vowels and final consonants of Hangul, behind what leads them.
 _JAMO = (slice(0x1161, 0x1176), slice(0x11A8, 0x11C3))
@@ -182,18 +182,18 @@ class FormStage(_KernelStage):
     def __init__(self, tables: compose.FormTables) -> None:
         super().__init__()
         self._tables = tables
-        self._piece, self._spare = np.empty((_PIECE, 4), np.int64), np.empty((_PIECE, 4), np.int64)
+        self._stretch, self._spare = np.empty((_STRETCH, 4), np.int64), np.empty((_STRETCH, 4), np.int64)
 
     def _leaves(self, text: np.ndarray, doc_ends: np.ndarray) -> bool:
         ends = read_only(np.ascontiguousarray(doc_ends, np.int64))
         return bool(forms.is_in_form(self._tables.flags, self._tables.combining, read_only(text), ends))
 
     def _call(self, text: np.ndarray, doc_ends: np.ndarray, state: np.ndarray, *target: np.ndarray) -> None:
-        forms.apply_form(self._tables, text, doc_ends, state, self._piece, self._spare, *target)
+        forms.apply_form(self._tables, text, doc_ends, state, self._stretch, self._spare, *target)
 
     def _go_on(self, text: np.ndarray, doc_ends: np.ndarray, state: np.ndarray, out_ends: np.ndarray) -> None:
         rows = -int(state[normalize.MISSING])
-        self._piece, self._spare = np.empty((rows, 4), np.int64), np.empty((rows, 4), np.int64)
+        self._stretch, self._spare = np.empty((rows, 4), np.int64), np.empty((rows, 4), np.int64)
 
 
 class ReplaceStage:

@@ -1,6 +1,6 @@
-"""The Unicode forms NFC, NFD, NFKC and NFKD of one piece of text: decomposed, put into canonical order, composed again.
+"""The Unicode forms NFC, NFD, NFKC and NFKD of one stretch of text: decomposed, put into canonical order, composed again.
 
-A piece begins at a character that nothing before it can touch (STARTS), and goes up to the next such. `forms.py` finds the pieces
+A stretch begins at a character that nothing before it can touch (STARTS), and goes up to the next such. `forms.py` finds those
 that may change.
 
 Source: Unicode Standard Annex #15, and chapter 3.11 and 3.12 (Hangul) of the Unicode Standard.
@@ -15,11 +15,12 @@ import numpy as np
 from tokenmill.kernels.compiling import part
 from tokenmill.kernels.intrinsics import borrow
 from tokenmill.kernels.normalize import note_origins, read_character
+from tokenmill.kernels.utf8 import write_code_point
 
 #: Bits of `flags`: nothing before the character changes with it; it does not stay as it is; it can be joined to the one before;
 #: the one behind can be joined to it, or change it.
 STARTS, CHANGES, FOLLOWS, LEADS = 1, 2, 4, 8
-#: Columns of the scratch memory of a piece: code point, where in the text its source begins and ends, combining class.
+#: Columns of the scratch memory of a stretch: code point, where in the text its source begins and ends, combining class.
 POINT, FIRST, LAST, CLASS = 0, 1, 2, 3
 #: The most code points that one character becomes.
 LONGEST_DECOMPOSITION = 18
@@ -45,30 +46,30 @@ class FormTables(NamedTuple):
     pairs: np.ndarray
 
 
-# --- one piece of text ------------------------------------------------------------------------------------------------------
+# --- one stretch of text ------------------------------------------------------------------------------------------------------
 
 
 @part
-def add_point(tables, piece, size, point, first, last):
-    """Add a code point to a piece of `size` of them."""
-    piece[size, POINT], piece[size, FIRST], piece[size, LAST] = point, first, last
-    piece[size, CLASS] = tables.combining[point]
+def add_point(tables, stretch, size, point, first, last):
+    """Add a code point to a stretch of `size` of them."""
+    stretch[size, POINT], stretch[size, FIRST], stretch[size, LAST] = point, first, last
+    stretch[size, CLASS] = tables.combining[point]
     return size + 1
 
 
 @part
-def add_decomposed(tables, piece, size, point, first, last):
+def add_decomposed(tables, stretch, size, point, first, last):
     """Add what a code point decomposes to, the character being text[first:last]."""
     syllable = point - _S
     if 0 <= syllable < _LS * _VS * _TS:
-        size = add_point(tables, piece, size, _L + syllable // (_VS * _TS), first, last)
-        size = add_point(tables, piece, size, _V + syllable % (_VS * _TS) // _TS, first, last)
-        return size if syllable % _TS == 0 else add_point(tables, piece, size, _T + syllable % _TS, first, last)
+        size = add_point(tables, stretch, size, _L + syllable // (_VS * _TS), first, last)
+        size = add_point(tables, stretch, size, _V + syllable % (_VS * _TS) // _TS, first, last)
+        return size if syllable % _TS == 0 else add_point(tables, stretch, size, _T + syllable % _TS, first, last)
     entry = tables.decompositions[point]
     if entry < 0:
-        return add_point(tables, piece, size, point, first, last)
+        return add_point(tables, stretch, size, point, first, last)
     for place in range(tables.starts[entry], tables.starts[entry + 1]):
-        size = add_point(tables, piece, size, np.int64(tables.data[place]), first, last)
+        size = add_point(tables, stretch, size, np.int64(tables.data[place]), first, last)
     return size
 
 
@@ -79,39 +80,39 @@ def copy_row(source, row, target, at):
 
 
 @part
-def sort_run(piece, start, stop, spare):
+def sort_run(stretch, start, stop, spare):
     """Put the rows [start, stop), all of them marks, in order of their classes, equal ones as they stand."""
     if stop - start <= _SORTED_SIMPLY:
         for row in range(start + 1, stop):
-            copy_row(piece, row, spare, 0)
+            copy_row(stretch, row, spare, 0)
             place = row
-            while place > start and piece[place - 1, CLASS] > spare[0, CLASS]:
-                copy_row(piece, place - 1, piece, place)
+            while place > start and stretch[place - 1, CLASS] > spare[0, CLASS]:
+                copy_row(stretch, place - 1, stretch, place)
                 place -= 1
-            copy_row(spare, 0, piece, place)
+            copy_row(spare, 0, stretch, place)
         return
     places = np.zeros(257, np.int64)
     for row in range(start, stop):
-        places[piece[row, CLASS] + 1] += 1
+        places[stretch[row, CLASS] + 1] += 1
     for class_ in range(256):
         places[class_ + 1] += places[class_]
     for row in range(start, stop):
-        copy_row(piece, row, spare, places[piece[row, CLASS]])
-        places[piece[row, CLASS]] += 1
+        copy_row(stretch, row, spare, places[stretch[row, CLASS]])
+        places[stretch[row, CLASS]] += 1
     for row in range(start, stop):
-        copy_row(spare, row - start, piece, row)
+        copy_row(spare, row - start, stretch, row)
 
 
 @part
-def order_marks(piece, size, spare):
-    """Put a piece into canonical order."""
+def order_marks(stretch, size, spare):
+    """Put a stretch into canonical order."""
     start = np.int64(0)
     while start < size:
         stop = start
-        while stop < size and piece[stop, CLASS]:
+        while stop < size and stretch[stop, CLASS]:
             stop += 1
         if stop - start > 1:
-            sort_run(piece, start, stop, spare)
+            sort_run(stretch, start, stop, spare)
         start = stop + 1
 
 
@@ -133,53 +134,39 @@ def find_composite(pairs, first, second):
 
 
 @part
-def compose_piece(pairs, piece, size):
+def compose_stretch(pairs, stretch, size):
     """Compose what composes, in place; returns how many code points are left. A composite comes from all that its parts do."""
     kept, starter, between = np.int64(0), np.int64(-1), np.int64(-1)
     for row in range(size):
-        class_ = piece[row, CLASS]
+        class_ = stretch[row, CLASS]
         if starter >= 0 and between < class_:
-            composite = find_composite(pairs, piece[starter, POINT], piece[row, POINT])
+            composite = find_composite(pairs, stretch[starter, POINT], stretch[row, POINT])
             if composite >= 0:
-                piece[starter, POINT] = composite
-                piece[starter, FIRST] = min(piece[starter, FIRST], piece[row, FIRST])
-                piece[starter, LAST] = max(piece[starter, LAST], piece[row, LAST])
+                stretch[starter, POINT] = composite
+                stretch[starter, FIRST] = min(stretch[starter, FIRST], stretch[row, FIRST])
+                stretch[starter, LAST] = max(stretch[starter, LAST], stretch[row, LAST])
                 continue
         if class_ == 0:
             starter, between = kept, np.int64(-1)
         else:
             between = class_
-        copy_row(piece, row, piece, kept)
+        copy_row(stretch, row, stretch, kept)
         kept += 1
     return kept
 
 
 @part
-def write_point(point, out, written):
-    """Write a code point in UTF-8; returns where it ends."""
-    if point < 0x80:
-        out[written] = point
-        return written + 1
-    length = 2 if point < 0x800 else (3 if point < 0x10000 else 4)
-    for byte in range(length - 1, 0, -1):
-        out[written + byte] = 0x80 | point & 0x3F
-        point >>= 6
-    out[written] = 0xF00 >> length & 0xFF | point
-    return written + length
-
-
-@part
-def write_piece(piece, size, out, written, origins):
+def write_stretch(stretch, size, out, written, origins):
     for row in range(size):
         first = written
-        written = write_point(piece[row, POINT], out, written)
-        note_origins(origins, first, written, piece[row, FIRST], piece[row, LAST])
+        written = write_code_point(stretch[row, POINT], out, written)
+        note_origins(origins, first, written, stretch[row, FIRST], stretch[row, LAST])
     return written
 
 
 @part
-def collect_piece(tables, text, position, end, piece):
-    """Decompose the piece that begins at `position`; returns how many code points it has (-1: no room), and where it ends."""
+def collect_stretch(tables, text, position, end, stretch):
+    """Decompose the stretch that begins at `position`; returns how many code points it has (-1: no room), and where it ends."""
     size, first = np.int64(0), position
     while position < end:
         point, length = np.int64(text[position]), np.int64(1)
@@ -187,27 +174,27 @@ def collect_piece(tables, text, position, end, piece):
             point, length = read_character(text, position, end)
         if point < 0 or (position > first and tables.flags[point] & STARTS):
             break
-        if size + LONGEST_DECOMPOSITION > piece.shape[0]:
+        if size + LONGEST_DECOMPOSITION > stretch.shape[0]:
             return np.int64(-1), first
-        size = add_decomposed(tables, piece, size, point, position, position + length)
+        size = add_decomposed(tables, stretch, size, point, position, position + length)
         position += length
     return size, position
 
 
 @part
-def rewrite_piece(tables, text, position, end, piece, spare, out, written, origins):
-    """Normalize the piece that begins at `position`; returns where it ends, where `out` ends then, and the room it lacked.
+def rewrite_stretch(tables, text, position, end, stretch, spare, out, written, origins):
+    """Normalize the stretch that begins at `position`; returns where it ends, where `out` ends then, and the room it lacked.
 
-    The room is in bytes of `out` where positive, in code points of `piece` where negative.
+    The room is in bytes of `out` where positive, in code points of `stretch` where negative.
     """
-    tables, text, piece, spare = borrow(tables), borrow(text), borrow(piece), borrow(spare)
+    tables, text, stretch, spare = borrow(tables), borrow(text), borrow(stretch), borrow(spare)
     out, origins = borrow(out), borrow(origins)
-    size, stop = collect_piece(tables, text, position, end, piece)
+    size, stop = collect_stretch(tables, text, position, end, stretch)
     if size < 0:
-        return position, written, -2 * piece.shape[0]
-    order_marks(piece, size, spare)
+        return position, written, -2 * stretch.shape[0]
+    order_marks(stretch, size, spare)
     if tables.pairs.shape[0]:
-        size = compose_piece(tables.pairs, piece, size)
+        size = compose_stretch(tables.pairs, stretch, size)
     if written + 4 * size > out.size:
         return position, written, 4 * size
-    return stop, write_piece(piece, size, out, written, origins), np.int64(0)
+    return stop, write_stretch(stretch, size, out, written, origins), np.int64(0)

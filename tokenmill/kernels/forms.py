@@ -1,7 +1,7 @@
 """The Unicode forms over batches as `normalize.py` says.
 
 Nearly all text is in the form already: `end_of_form` goes over it as far as that is certain, and it is copied as a whole. Behind
-it stands a piece that may change, and that `compose.py` writes anew.
+it stands a stretch that may change, and that `compose.py` writes anew.
 
 Source: Unicode Standard Annex #15, chapter 9 (detecting normalization forms).
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tokenmill.kernels.compiling import inline_part, kernel, part
-from tokenmill.kernels.compose import CHANGES, FOLLOWS, LEADS, STARTS, rewrite_piece
+from tokenmill.kernels.compose import CHANGES, FOLLOWS, LEADS, STARTS, rewrite_stretch
 from tokenmill.kernels.intrinsics import borrow, count_trailing_zeros, mark_bytes_between
 from tokenmill.kernels.normalize import (
     BLOCK,
@@ -48,38 +48,38 @@ def skip_plain(flags, length, text, position, last):
 
 @part
 def end_of_form(flags, combining, text, position, end):
-    """Where the first piece begins that may change, from `position` on, where one may begin; `end` if there is none.
+    """Where the first stretch begins that may change, from `position` on, where one may begin; `end` if there is none.
 
     That is at the last character that STARTS, for what stands behind can change it. What FOLLOWS stays as it is behind what does
     not LEAD, as vowel signs of Bengali and Tamil mostly do. In NFC, `Ae` and U+0301 give 1.
     """
     flags, combining, text = borrow(flags), borrow(combining), borrow(text)
-    piece, before, leads, last = position, np.uint8(0), np.uint8(0), min(end, text.size - 8)
+    stretch, before, leads, last = position, np.uint8(0), np.uint8(0), min(end, text.size - 8)
     while position < end:
         if text[position] < 0x80:
             position += count_ascii(text, position, end)
-            piece, before, leads = position - 1, np.uint8(0), flags[text[position - 1]]
+            stretch, before, leads = position - 1, np.uint8(0), flags[text[position - 1]]
         for length in (2, 3):
             first, position = position, skip_plain(flags, length, text, position, last)
             if position > first:
-                piece, before = position - length, np.uint8(0)
-                leads = flags[read_character(text, piece, end)[0]]
+                stretch, before = position - length, np.uint8(0)
+                leads = flags[read_character(text, stretch, end)[0]]
         if position == end or text[position] < 0x80:
             continue
         point, length = read_character(text, position, end)
         if point < 0:
             position += 1
-            piece, before, leads = position, np.uint8(0), np.uint8(0)
+            stretch, before, leads = position, np.uint8(0), np.uint8(0)
             continue
         flag, class_ = flags[point], np.uint8(0)
         if flag & CHANGES:
-            return position if flag & STARTS else piece
+            return position if flag & STARTS else stretch
         if flag & STARTS:
-            piece = position
+            stretch = position
         else:
             class_ = combining[point]
             if class_ < before or (flag & FOLLOWS != 0 and (before != 0 or leads & LEADS != 0)):
-                return piece
+                return stretch
         before, leads = class_, flag
         position += length
     return end
@@ -102,9 +102,9 @@ def copy_run(text, position, stop, out, written, origins):
 
 
 @part
-def normalize_document(tables, text, position, end, piece, spare, out, written, origins):
-    """Normalize from `position`, where a piece may begin; returns position, `written`, and the room that was missing."""
-    tables, text, piece, spare = borrow(tables), borrow(text), borrow(piece), borrow(spare)
+def normalize_document(tables, text, position, end, stretch, spare, out, written, origins):
+    """Normalize from `position`, where a stretch may begin; returns position, `written`, and the room that was missing."""
+    tables, text, stretch, spare = borrow(tables), borrow(text), borrow(stretch), borrow(spare)
     out, origins, flags, combining = borrow(out), borrow(origins), borrow(tables.flags), borrow(tables.combining)
     missing = np.int64(0)
     while position < end and not missing:
@@ -113,23 +113,23 @@ def normalize_document(tables, text, position, end, piece, spare, out, written, 
             return position, written, stop - position
         position, written = stop, copy_run(text, position, stop, out, written, origins)
         if position < end:
-            position, written, missing = rewrite_piece(tables, text, position, end, piece, spare, out, written, origins)
+            position, written, missing = rewrite_stretch(tables, text, position, end, stretch, spare, out, written, origins)
     return position, written, missing
 
 
 @kernel
-def apply_form(tables, text, doc_ends, state, piece, spare, out, out_ends, origins):
-    """Normalize a batch from `state` on; `piece` and `spare` are int64[k, 4], scratch memory. Arrays as `normalize.py` says.
+def apply_form(tables, text, doc_ends, state, stretch, spare, out, out_ends, origins):
+    """Normalize a batch from `state` on; `stretch` and `spare` are int64[k, 4], scratch memory. Arrays as `normalize.py` says.
 
-    Where `state[MISSING]` is negative, `piece` and `spare` need so many rows.
+    Where `state[MISSING]` is negative, `stretch` and `spare` need so many rows.
     """
     tables, text, doc_ends, state = borrow(tables), borrow(text), borrow(doc_ends), borrow(state)
-    piece, spare, out, out_ends, origins = borrow(piece), borrow(spare), borrow(out), borrow(out_ends), borrow(origins)
+    stretch, spare, out, out_ends, origins = borrow(stretch), borrow(spare), borrow(out), borrow(out_ends), borrow(origins)
     document, position, written = state[DOCUMENT], state[POSITION], state[WRITTEN]
     missing = np.int64(0)
     while document < doc_ends.size:
         end = doc_ends[document]
-        position, written, missing = normalize_document(tables, text, position, end, piece, spare, out, written, origins)
+        position, written, missing = normalize_document(tables, text, position, end, stretch, spare, out, written, origins)
         if missing:
             break
         out_ends[document] = written

@@ -13,7 +13,7 @@ import numpy as np
 from tokenmill.kernels.compiling import part
 from tokenmill.kernels.intrinsics import copy_64_bytes, count_trailing_zeros, mark_bytes_between
 from tokenmill.kernels.lines import skip_space
-from tokenmill.kernels.utf8 import is_utf8
+from tokenmill.kernels.utf8 import is_utf8, write_code_point
 
 _LAST_CONTROL = 0x1F
 _QUOTE, _BACKSLASH, _COLON, _COMMA, _MINUS, _PLUS, _POINT, _ZERO, _NINE = b'"\\:,-+.09'
@@ -52,28 +52,6 @@ def read_code_unit(block, position):
     if first | second | third | fourth < 0:
         return np.int64(-1)
     return first << 12 | second << 8 | third << 4 | fourth
-
-
-@part
-def write_code_point(code_point, sink, at):
-    """Write a character as UTF-8; returns where it ends: 0xE9 gives C3 A9."""
-    if code_point < 0x80:
-        sink[at] = code_point
-        return at + 1
-    if code_point < 0x800:
-        sink[at] = 0xC0 | code_point >> 6
-        sink[at + 1] = 0x80 | code_point & 0x3F
-        return at + 2
-    if code_point < 0x10000:
-        sink[at] = 0xE0 | code_point >> 12
-        sink[at + 1] = 0x80 | code_point >> 6 & 0x3F
-        sink[at + 2] = 0x80 | code_point & 0x3F
-        return at + 3
-    sink[at] = 0xF0 | code_point >> 18
-    sink[at + 1] = 0x80 | code_point >> 12 & 0x3F
-    sink[at + 2] = 0x80 | code_point >> 6 & 0x3F
-    sink[at + 3] = 0x80 | code_point & 0x3F
-    return at + 4
 
 
 @part

@@ -1,4 +1,7 @@
-"""Whether bytes are UTF-8, 64 at a time: leads and followers are marked as bits, and shifted leads must cover the followers."""
+"""UTF-8: whether bytes are such, 64 at a time, and how a character is written.
+
+Leads and followers are marked as bits, and shifted leads must cover the followers.
+"""
 
 from __future__ import annotations
 
@@ -44,3 +47,25 @@ def is_utf8(text, start, end):
             break
         position, checked = position + _STEP, _ALL << _THREE
     return True
+
+
+@part
+def write_code_point(code_point, target, at):
+    """Write a character as UTF-8; returns where it ends: 0xE9 gives C3 A9."""
+    if code_point < 0x80:
+        target[at] = code_point
+        return at + 1
+    if code_point < 0x800:
+        target[at] = 0xC0 | code_point >> 6
+        target[at + 1] = 0x80 | code_point & 0x3F
+        return at + 2
+    if code_point < 0x10000:
+        target[at] = 0xE0 | code_point >> 12
+        target[at + 1] = 0x80 | code_point >> 6 & 0x3F
+        target[at + 2] = 0x80 | code_point & 0x3F
+        return at + 3
+    target[at] = 0xF0 | code_point >> 18
+    target[at + 1] = 0x80 | code_point >> 12 & 0x3F
+    target[at + 2] = 0x80 | code_point >> 6 & 0x3F
+    target[at + 3] = 0x80 | code_point & 0x3F
+    return at + 4
