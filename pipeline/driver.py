@@ -261,26 +261,30 @@ def _open_run(
 
 
 def _run_job(name: str, build: BuildGraph, splits: Sequence[Split], job: _Job, run: Execution) -> Records:
-    """Run a graph under the eyes of the reporter; returns the journal's records."""
-    journal = Journal(job.folder.journal)
+    """Run a graph as a stage that goes on from what is kept; returns the journal's records."""
     with run.reporter.stage(name, len(job.plan.splits)) as stage:
         if job.kept:
             stage.message(f"{job.kept:,} of {count_things(len(job.plan.splits), 'split')} are done already")
-        if splits and not kernels.are_compiled():
-            stage.message("compiling kernels: the first run after an installation takes about half a minute longer")
-        ticker = Ticker(journal, stage, job.lock)
-        if splits:
-            workers = choose_workers(job.plan, run)
-            run_pipeline(build, workers=workers, beam_args=run.beam_args, on_tick=ticker.tick, ready=run.ready)
-        ticker.show()
-        return journal.records()
+        ticker = Ticker(Journal(job.folder.journal), stage, job.lock)
+        return run_graph(build if splits else None, job.plan, ticker, run)
+
+
+def run_graph(build: BuildGraph | None, plan: Plan, ticker: Ticker, run: Execution) -> Records:
+    """Run a graph, None where nothing is left to do, under the eyes of the reporter; returns the journal's records."""
+    if build is not None:
+        if not kernels.are_compiled():
+            ticker.stage.message("compiling kernels: the first run after an installation takes about half a minute longer")
+        workers = choose_workers(plan, run)
+        run_pipeline(build, workers=workers, beam_args=run.beam_args, on_tick=ticker.tick, ready=run.ready)
+    ticker.show()
+    return ticker.journal.records()
 
 
 class Ticker:
     """Shows what the journal says, twice a second at most, less often where looking takes long."""
 
     def __init__(self, journal: Journal, stage: Stage, lock: Lock | None = None) -> None:
-        self._journal, self._stage, self._lock, self._next = journal, stage, lock, time.monotonic() + POLL_SECONDS
+        self.journal, self.stage, self._lock, self._next = journal, stage, lock, time.monotonic() + POLL_SECONDS
 
     def tick(self) -> None:
         if time.monotonic() < self._next:
@@ -293,10 +297,8 @@ class Ticker:
         self._next = time.monotonic() + max(POLL_SECONDS, 10 * (time.monotonic() - started))
 
     def show(self) -> None:
-        totals = self._journal.finished()
-        self._stage.update(
-            totals.splits, documents=totals.documents, bytes=totals.bytes, words=totals.words, tokens=totals.tokens
-        )
+        totals = self.journal.finished()
+        self.stage.update(totals.splits, documents=totals.documents, bytes=totals.bytes, words=totals.words, tokens=totals.tokens)
 
 
 def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -196,7 +196,7 @@ class OutputFolder:
     def _list_published(self) -> list[str]:
         """Names of the files of the dataset or the word counts that the folder holds, as its manifest lists them."""
         manifest = read_manifest(self.path) or {}
-        parts = [posixpath.basename(part["path"]) for part in [*manifest.get("shards", []), *manifest.get("parts", [])]]
+        parts = [posixpath.basename(part["path"]) for part in schemas.list_published(manifest)]
         extras = ["tokenizer.json", "README.md"] if manifest.get("format") == schemas.DATASET_FORMAT else []
         listed = [("rejects", "part-*-of-*.jsonl"), ("groups", "group-*-of-*.arrow"), ("groups", "ledger.json")]
         more = [f"{folder}/{posixpath.basename(path)}" for folder, name in listed for path in list_files(self.join(folder), name)]

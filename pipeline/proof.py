@@ -91,7 +91,7 @@ def pin(folder: str, target: str) -> str:
         raise OutputExistsError(f"{target} exists; choose another name: a version that is pinned is not changed")
     make_folder(target)
     try:
-        names = [posixpath.basename(part["path"]) for part in [*manifest.get("shards", []), *manifest.get("parts", [])]]
+        names = [posixpath.basename(part["path"]) for part in schemas.list_published(manifest)]
         extras = [name for name in ("tokenizer.json", "README.md") if list_files(folder, name)]
         rejects = [f"rejects/{posixpath.basename(path)}" for path in list_files(FileSystems.join(folder, "rejects"), "part-*")]
         if rejects:

@@ -18,9 +18,8 @@ import pyarrow as pa
 from pipeline import accounting, driver
 from pipeline.apart import check_spared
 from pipeline.jobs import report_graph
-from pipeline.planning import Corpus, Execution, Plan, check_unchanged, choose_workers, fork_workers, plan_corpus
-from pipeline.runners import parse_options, run_pipeline
-from tokenmill import kernels
+from pipeline.planning import Corpus, Execution, Plan, check_unchanged, fork_workers, plan_corpus
+from pipeline.runners import parse_options
 from tokenmill.errors import OutputExistsError, UsageError
 from tokenmill.report import as_html, as_json, as_text
 from tokenmill.report.measure import MOST_CHANGES, Change, Measurement
@@ -145,19 +144,12 @@ def _hold_working_folder(output: str | None, run: Execution) -> Iterator[str]:
 
 def _run_job(tokenizers: Mapping[str, Tokenizer], options: ReportOptions, plan: Plan, run: Execution) -> Records:
     """Run the graph under the eyes of the reporter; returns the journal's records."""
-    journal = Journal(options.journal_folder)
     with contextlib.ExitStack() as kept, run.reporter.stage("report", len(plan.splits)) as stage:
         for path, tokenizer in zip(options.tokenizer_paths, tokenizers.values(), strict=True):
             kept.enter_context(keep_tokenizer(path, tokenizer))
             write_file_atomically(path, tokenizer.to_bytes())
-        if not kernels.are_compiled():
-            stage.message("compiling kernels: the first run after an installation takes about half a minute longer")
-        if plan.splits:
-            ticker, workers = driver.Ticker(journal, stage), choose_workers(plan, run)
-            graph = report_graph(plan.splits, options)
-            run_pipeline(graph, workers=workers, beam_args=run.beam_args, on_tick=ticker.tick, ready=run.ready)
-            ticker.show()
-        return journal.records()
+        graph = report_graph(plan.splits, options) if plan.splits else None
+        return driver.run_graph(graph, plan, driver.Ticker(Journal(options.journal_folder), stage), run)
 
 
 def _close_books(plan: Plan, records: Records) -> int:

@@ -37,7 +37,7 @@ TICK_SECONDS = 0.2
 LISTENER_SECONDS = 1.0
 
 _LOCAL_RUNNERS = ("directrunner", "direct", "fnapirunner")
-#: Without the entry for the current folder, which the driver may not have and where anything may lie.
+#: What `--workers` stands for.
 _OURS = ("--direct_num_workers", "--direct_running_mode")
 
 

@@ -152,7 +152,7 @@ def _has_its_parts(manifest_path: str) -> bool:
     """Whether the files that a manifest lists are there in their sizes."""
     with open(manifest_path, "rb") as file:
         manifest = json.loads(file.read())
-    parts = [*manifest.get("shards", []), *manifest.get("parts", [])]
+    parts = [*manifest.get("shards", []), *manifest.get("parts", [])]  # as `schemas.list_published`, which takes Arrow along
     folder = os.path.dirname(manifest_path)
     return all(look_at(os.path.join(folder, os.path.basename(part["path"])))[0] == part["bytes"] for part in parts)
 

@@ -35,6 +35,7 @@ Worker = subprocess.Popen[bytes] | ForkedWorker
 #: How long a worker may take to leave when asked, and a failed run to come back, before they are left behind.
 GRACE_SECONDS = 5.0
 
+#: Without the entry for the current folder, which the driver may not have and where anything may lie.
 _WORKER_CODE = "import sys; sys.path = list(filter(None, sys.path)); from pipeline.workers import run_worker; run_worker()"
 _LOG_LINE = re.compile(r"(DEBUG|INFO|WARNING):")
 WORKERS_URN = "tokenmill:local_worker_processes:v1"

@@ -27,9 +27,6 @@ from tokenmill.names import MOST_BLOCK, PACKS, TAILS
 Ints = npt.NDArray[np.int64]
 Tokens = npt.NDArray[np.int32]
 
-#: What an entry of `segment_ids` says of padding; parts are numbered from 1 on.
-PADDING_SEGMENT = 0
-
 
 @dataclass(frozen=True)
 class Packing:

@@ -75,6 +75,11 @@ def count_rows(shard: Mapping[str, Any]) -> int:
     return int(shard["blocks"] if "blocks" in shard else shard.get("rows", shard["documents"]))
 
 
+def list_published(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The entries of the files that a manifest answers for: the shards of a dataset, or the parts of word counts."""
+    return [*manifest.get("shards", []), *manifest.get("parts", [])]
+
+
 def shard_name(index: int, shards: int) -> str:
     """Name of a shard file: `shard_name(0, 64)` is `part-00000-of-00064.parquet`."""
     return f"part-{index:05d}-of-{shards:05d}.parquet"

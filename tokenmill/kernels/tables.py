@@ -2,8 +2,9 @@
 
 Open addressing; an entry is 32 bytes, half a cache line, key and value together:
 
-    LOW, HIGH   a word of up to 15 bytes is its own key: its bytes, little-endian, zero-padded, and its length in the highest byte;
-                of a longer one: its hash, and the place in `arena` where its bytes stand, behind its length (8 bytes), marked LONG
+    LOW, HIGH   a word of up to 15 bytes is its own key: its bytes, little-endian, zero-padded, and its length in the
+                highest byte; of a longer one: its hash, and the place in `arena` where its bytes stand, marked LONG;
+                its length, eight bytes, is in front of them
     PAYLOAD     64 bits for the user
     VALUE       64 bits for the user
 
