@@ -326,6 +326,23 @@ def test_rules_overflow_into_the_next_bucket_and_around_the_end() -> None:
         assert int(compiled(rules.rank_of)(crowded, key)) == int(compiled(rules.least_rank)(crowded, key)) == rank
 
 
+@pytest.mark.parametrize("seed", [1269, 2103, 2256, 2442])
+def test_a_rank_is_never_found_too_high_where_pairs_stand_twice(seed: int) -> None:
+    # One of two buckets is full, and of those with one fingerprint in it the later rule of a pair is all there is.
+    chance = random.Random(seed)
+    pairs = [(chance.randrange(300), chance.randrange(300)) for _ in range(24)]
+    pairs += chance.sample(pairs, 6)
+    chance.shuffle(pairs)
+    lefts, rights = (np.array(column, np.int32) for column in zip(*pairs, strict=True))
+    table = rules.build_table(lefts, rights, np.arange(30, dtype=np.int32))
+    key_of = {pair: table.pairs[rank] for rank, pair in enumerate(pairs)}
+    crowded = table._replace(rank_bits=np.uint32(27), buckets=np.full(2 * rules.BUCKET, rules.FREE_ENTRY))
+    rules.add_rules(crowded)
+    for pair, rank in {pair: rank for rank, pair in enumerate(pairs)}.items():
+        assert int(compiled(rules.rank_of)(crowded, key_of[pair])) == rank
+        assert int(compiled(rules.least_rank)(crowded, key_of[pair])) <= rank
+
+
 def test_products_in_order_are_not_kept() -> None:
     lefts = np.arange(3, dtype=np.int32)
     assert rules.build_table(lefts, lefts, lefts + 7).products.size == 0

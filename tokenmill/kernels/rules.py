@@ -21,16 +21,19 @@ MOST_RULES = 1 << 22
 #: What `lowest_match_of_16` finds where there is nothing.
 NO_MATCH = np.uint32(0xFFFFFFFF)
 ONE, TWO, LOW_32 = np.uint64(1), np.uint64(2), np.uint64(0xFFFFFFFF)
+#: In place of a pair that a later rule has too: of symbols that stand beside none.
+OVERRULED = np.uint64(0xFFFFFFFE_FFFFFFFE)
 
 
 class RuleTable(NamedTuple):
     """Merge rules by rank, and a table of pairs that is small enough to stay in the processor's cache.
 
-    `pairs`: uint64[rules], left id << 32 | right id. `products`: int32[rules], the id that each rule makes, or empty where that
-    is `first_product` + rank. `buckets`: uint32[n * BUCKET], hashed by pair: fingerprint << `rank_bits` | rank, or FREE_ENTRY; a
-    bucket is filled from its first entry on, what it does not hold goes to the next one. Another pair can have the same
-    fingerprint: whoever applies a rule compares `pairs`. `byte_ranks`: uint32[65536], the rank of the rule of two bytes, the
-    first one in the higher half, or NO_RULE; empty where a word's first symbols are not those of its bytes.
+    `pairs`: uint64[rules], left id << 32 | right id, or OVERRULED where a later rule has the same. `products`: int32[rules], the
+    id that each rule makes, or empty where that is `first_product` + rank. `buckets`: uint32[n * BUCKET], hashed by pair:
+    fingerprint << `rank_bits` | rank, or FREE_ENTRY; a bucket is filled from its first entry on, in order of rank, and what it
+    does not hold goes to the next one. Another pair can have the same fingerprint: whoever applies a rule compares `pairs`.
+    `byte_ranks`: uint32[65536], the rank of the rule of two bytes, the first one in the higher half, or NO_RULE; empty where a
+    word's first symbols are not those of its bytes.
     """
 
     pairs: np.ndarray
@@ -75,12 +78,33 @@ def home_of_pair(rules, key):
 
 @kernel
 def add_rules(rules):
-    """Fill the empty buckets of `rules`. A pair that stands twice keeps its last rank."""
+    """Fill the empty buckets of `rules`. Of a pair that stands twice the last rule counts; the time is linear all the same."""
+    if fill_buckets(rules):
+        for rank in range(rules.pairs.size):
+            if rank_of(rules, rules.pairs[rank]) != rank:
+                rules.pairs[rank] = OVERRULED
+        for place in range(rules.buckets.size):
+            rules.buckets[place] = FREE_ENTRY
+        fill_buckets(rules)
+
+
+@part
+def fill_buckets(rules):
+    """Put in the rules that count, in order of rank; returns whether a pair stands twice, so that this order is not kept.
+
+    The last rank takes the place of the first one then. In a full bucket another pair, which had to go to the next one, could be
+    taken for it, and `least_rank` find a higher rank than the pair has.
+    """
+    stands_twice = False
     for rank in range(rules.pairs.size):
+        if rules.pairs[rank] == OVERRULED:
+            continue
         place, fingerprint = home_of_pair(rules, rules.pairs[rank])
         while rules.buckets[place] != FREE_ENTRY and not holds_pair(rules, place, fingerprint, rules.pairs[rank]):
             place = place + 1 if place + 1 < rules.buckets.size else 0
+        stands_twice |= rules.buckets[place] != FREE_ENTRY
         rules.buckets[place] = fingerprint << rules.rank_bits | np.uint32(rank)
+    return stands_twice
 
 
 @part
