@@ -10,11 +10,11 @@ All scanners have one signature, `scan(text, doc_ends, classes, cursor, word_end
     word_ends  int64[w], out: end of each word, in the order of the text; word_ends[:words] is filled
     doc_words  int64[k], out: doc_words[i] is how many words of this call were written when the i-th document completed in this
                call ended; doc_words[:documents] is filled
-    marked     uint8[m], out: where scanners that change words (wordpunct) write them; the others leave it alone
+    marked     uint8[m], out: where scanners that drop whitespace write their words; the others leave it alone
 
 A call ends when all documents are done or one of the out arrays is full; the next call goes on at the cursor. No word reaches
 beyond its document; an empty document is completed with no word. Words of a lossless scanner tile the text and word_ends are
-positions in `text`; those of wordpunct are positions in `marked`, from 0 in each call.
+positions in `text`; those of a scanner that drops whitespace are positions in `marked`, from 0 in each call.
 
 A scanner is one of three, by how it cuts out decimal digits (`scan_digits.py`): not (0), singly (1), in groups of three (3).
 
