@@ -158,9 +158,11 @@ def encode(
             raise click.UsageError("--watch adds to what is there; leave --overwrite out, or encode once with it first")
         run = make_run(beam_args, options)
         watching.watch_corpus(
-            make_corpus(inputs, options), tokenizer, output, run, seconds=options["every"], rows=choose_rows(options)
+            make_corpus(inputs, options), tokenizer, output, run, seconds=options["every"] or 10, rows=choose_rows(options)
         )
         return
+    if options["every"] is not None:
+        raise click.UsageError("--every says how often --watch looks; give --watch too")
     manifest = driver.encode_corpus(
         make_corpus(inputs, options),
         tokenizer,
@@ -185,8 +187,9 @@ def convert(
 ) -> None:
     """Bring a tokenizer from one format into another, with the same ids.
 
-    SRC is a tokenizer.json (of tokenmill or Hugging Face), a tiktoken rank file, or a folder with vocab.json and merges.txt; what
-    it holds tells which. DST is a file, with --to gpt2 a folder. What cannot be carried over exactly is refused with the reason.
+    SRC is a tokenizer.json (of tokenmill or Hugging Face), a tiktoken rank file, a vocab.txt of BERT, or a folder with vocab.json
+    and merges.txt; what it holds tells which. DST is a file, with --to gpt2 a folder. What cannot be carried over exactly is
+    refused with the reason.
 
     \b
     tokenmill convert o200k_base.tiktoken tokenizer.json --to native

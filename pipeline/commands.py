@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,10 @@ class Commands(click.Group):
         run, as_json = super().main, logs_json(words)
         try:
             result = run(words, *rest, standalone_mode=False, obj=beam_args, **extra)
+        except click.exceptions.NoArgsIsHelpError as error:
+            with contextlib.suppress(OSError):
+                error.show()
+            leave(2)
         except click.ClickException as error:
             fail(describe_usage(error) + hint_at_help(error), 2, as_json=as_json)
         except TokenmillError as error:

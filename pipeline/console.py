@@ -22,7 +22,7 @@ BEAM_COMMANDS = ("count", "train", "encode", "build", "report")
 
 
 def prepare_process() -> None:
-    """Give closed standard streams something to be, let SIGTERM end a run as Ctrl-C does, keep Beam's warnings quiet.
+    """Give closed standard streams something to be, let SIGTERM and SIGHUP end a run as Ctrl-C does, keep Beam's warnings quiet.
 
     What is printed is UTF-8, as the texts are, whatever the locale says; names of files are given back byte by byte.
     """
@@ -34,6 +34,8 @@ def prepare_process() -> None:
             stream.reconfigure(encoding="utf-8", errors=errors)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # under nohup it is ignored
+            signal.signal(signal.SIGHUP, signal.default_int_handler)
     # Beam warns through the root logger while it is imported, of extras that are not installed.
     if not logging.getLogger().handlers:
         logging.getLogger().addHandler(logging.NullHandler())

@@ -41,7 +41,7 @@ class ForkedWorker:
         self._lock = threading.Lock()
         reading, writing = os.pipe()
         # What Python and libraries do around a fork swallows a Ctrl-C that comes in it: it is to come after that.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which those of libraries are counted as
@@ -113,6 +113,7 @@ def _be_worker(reading: int, output: int, warm_up: Callable[[], Any], mask: set[
         os.closerange(len(_STANDARD), os.sysconf("SC_OPEN_MAX"))
         sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode) for number, mode in zip(_STANDARD, "rww", strict=True))
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         warm_up()

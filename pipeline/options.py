@@ -155,10 +155,8 @@ WATCH_OPTIONS = add_options(
     click.option(
         "--every",
         type=click.FloatRange(min=0, min_open=True),
-        default=10,
-        show_default=True,
         metavar="SECONDS",
-        help="How often --watch looks. A file is taken when it is as it was at the look before.",
+        help="How often --watch looks [default: 10]. A file is taken when it is as it was at the look before.",
     ),
 )
 

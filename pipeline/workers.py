@@ -181,6 +181,7 @@ class ProcessHandler(GrpcWorkerHandler):
 def run_worker() -> None:
     """Be a worker process until there is no more work, or until the driver has gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the driver decides
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # so does the end of a terminal
     threading.Thread(target=_leave_with_driver, daemon=True).start()
     from apache_beam.runners.worker import sdk_worker_main
 

@@ -151,6 +151,8 @@ def test_usage_errors(trained: Path, tmp_path: Path) -> None:
     check_error(call("decode", "--tokenizer", trained / "tokenizer.json", "1", "x1"), 2, "'x1' is no token id")
     check_error(call("decode", "--tokenizer", trained / "tokenizer.json", "999"), 2, "id 999 is not in the vocabulary")
     check_error(call("count", corpus, "--output", output, "--", "--nonsense=1"), 2, "nonsense")
+    words = ("encode", corpus, "--tokenizer", trained / "tokenizer.json", "--output", output)
+    check_error(call(*words, "--every", "3"), 2, "--every says how often --watch looks; give --watch too")
     assert not output.exists()
 
 
@@ -332,10 +334,18 @@ def test_help_needs_neither_beam_nor_numba() -> None:
     assert result.stdout.splitlines()[-1] == "[]" and "Exit codes: 0 done" in result.stdout
 
 
+def test_no_command_at_all_shows_the_help() -> None:
+    result = call()
+    assert result.exit_code == 2 and result.stdout == "" and "Commands:" in result.stderr and "tokenmill: " not in result.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.jit
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_interrupt_ends_with_130_and_publishes_nothing(trained: Path, tmp_path: Path, workers: str) -> None:
+def test_interrupt_ends_with_130_and_publishes_nothing(
+    trained: Path, tmp_path: Path, workers: str, number: signal.Signals
+) -> None:
     write_jsonl(tmp_path / "big.jsonl", make_texts(30_000))
     output = tmp_path / "tokens"
     options = ("--tokenizer", trained / "tokenizer.json", "--output", output, "--workers", workers, "--split-mb", "0.05")
@@ -343,7 +353,7 @@ def test_interrupt_ends_with_130_and_publishes_nothing(trained: Path, tmp_path: 
     deadline = time.monotonic() + 60
     while not list(output.glob("**/part-*.parquet")) and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted" in stderr and "Traceback" not in stderr
     assert not (output / "manifest.json").exists() and not list(output.glob("part-*.parquet"))

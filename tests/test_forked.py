@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[1]
 _FORK_UNDER_A_SIGNAL = """
 import os, signal, sys
 from pipeline.forked import ForkedWorkers
-signal.signal(signal.SIGTERM, signal.default_int_handler)
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.default_int_handler)
 os.register_at_fork(after_in_parent=lambda: signal.raise_signal(int(sys.argv[1])))
 workers = ForkedWorkers()
 try:
@@ -25,7 +26,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
-@pytest.mark.parametrize("signal", ["2", "15"])
+@pytest.mark.parametrize("signal", ["1", "2", "15"])
 def test_a_signal_during_the_fork_is_heeded(signal: str) -> None:
     """Python itself drops what is raised there."""
     command = [sys.executable, "-c", _FORK_UNDER_A_SIGNAL, signal]

@@ -128,9 +128,10 @@ def explain_training(
 
 def choose_scoring(model: str, score: str | None) -> Scoring:
     """How a model ranks pairs. Raises `UsageError` for a score of another model."""
-    if score is not None and (model != "wordpiece" or score not in SCORES):
-        choices = f"choose one of {', '.join(SCORES)}" if model == "wordpiece" else f"{model} has none to choose"
-        raise UsageError(f"score {score!r} is not known; {choices}")
+    if score is not None and model != "wordpiece":
+        raise UsageError(f"score {score!r} is for wordpiece, not for {model}; leave it out")
+    if score is not None and score not in SCORES:
+        raise UsageError(f"score {score!r} is not known; choose one of {', '.join(SCORES)}")
     return replace(BY_COUNT, join=SCORINGS[model].join) if score == "frequency" else SCORINGS[model]
 
 
