@@ -20,6 +20,7 @@ from tokenmill.wordpiece import WordPieceModel
 FIRST_WORDS, CACHE_WORDS = 1 << 15, 3 << 18
 CACHE_ARENA_BYTES = 32 << 20
 CACHE_IDS = 1 << 23
+#: Ids for which there is room that is used again (64 MiB, as far as it is written to); larger batches get memory of their own.
 _MOST_ROOM = 1 << 24
 
 
