@@ -1,7 +1,7 @@
 # make run    set everything up and do the main job on Python's own sources: a tokenizer and a tokenized dataset in out/quickstart
 # make test   set everything up and run lint and all tests
 # make lint   ruff and mypy        make bench   speed against peers        make golden   rewrite the golden files of the tests
-# make fuzz   a hundred thousand hostile inputs
+# make fuzz   a hundred thousand hostile inputs       make test-deep   the tests that take minutes
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +13,7 @@ NEXT := $(VENV)/next
 # mosaicml-streaming wants NumPy before 2.2, and torch, of which this release has a small build.
 LOADERS := $(VENV)/loaders
 
-.PHONY: run test lint bench golden fuzz clean
+.PHONY: run test test-deep lint bench golden fuzz clean
 
 run: $(READY)
 	$(BIN)/tokenmill build configs/quickstart.yaml --overwrite
@@ -22,8 +22,11 @@ run: $(READY)
 PYTEST = $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile
 
 test: lint
-	$(PYTEST)
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not jit and not slow" $(JIT_FREE_TESTS)
+	$(PYTEST) -m "not deep"
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m "not jit and not slow and not deep" $(JIT_FREE_TESTS)
+
+test-deep: $(TEST_READY)
+	$(PYTEST) -m deep
 
 lint: $(TEST_READY)
 	$(BIN)/ruff check .
