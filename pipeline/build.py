@@ -64,7 +64,7 @@ def build_dataset(
         steps = plan_steps(build, plan, make_training(config))
         report = plan_build_report(build, plan)
         _remember(build, {})
-        done = all(step.is_done for step in steps)
+        done = all(step.is_done for _, step in steps.items())
         text = write_build_report(build, report) if done else _carry_out(build, plan, steps, report)
         for folder in (build.output, OutputFolder(build.counts), OutputFolder(build.tokens)):
             folder.sweep()

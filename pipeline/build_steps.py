@@ -14,6 +14,7 @@ from pipeline.planning import Execution, Plan
 from pipeline.progress import count_things
 from pipeline.shaping import RowOptions
 from pipeline.state import OUTPUTS, State, flatten_options
+from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.training_options import TrainingOptions
 from tokenmill.unicode_text import show_printable
 from transforms.count import CountOptions
@@ -56,17 +57,22 @@ class Step(NamedTuple):
     total: int = 0
 
 
-class Steps(NamedTuple):
+@dataclass(frozen=True)
+class Steps:
     """The steps of a build, in their order."""
 
     count: Step
     train: Step
     encode: Step
 
+    def items(self) -> list[tuple[str, Step]]:
+        """Each step with its name."""
+        return [("count", self.count), ("train", self.train), ("encode", self.encode)]
+
 
 def plan_steps(build: Build, plan: Plan, training: TrainingOptions) -> Steps:
     """What is to be done; writes nothing."""
-    counting = CountOptions(plan.corpus.read, training.pretokenizer, training.normalizer)
+    counting = CountOptions(plan.corpus.read, PreTokenizer.of(training.pretokenizer), training.normalizer)
     count = _compare(build, OutputFolder(build.counts, _key(plan, "count", counting), "group"))
     train = _plan_training(build, count)
     if not build.config.encode.enabled:
@@ -140,8 +146,8 @@ def hash_output(output: OutputFolder, name: str) -> str | None:
 
 def describe_result(totals: Mapping[str, int], steps: Steps) -> dict[str, Any]:
     """Counters of a build that has ended well, for the log."""
-    done = {f"{name}_splits": step.todo for name, step in zip(steps._fields, steps, strict=True) if step.total}
-    return {"changed": not all(step.is_done for step in steps), **done, **totals}
+    done = {f"{name}_splits": step.todo for name, step in steps.items() if step.total}
+    return {"changed": not all(step.is_done for _, step in steps.items()), **done, **totals}
 
 
 def explain_files(build: Build, plan: Plan) -> str:
@@ -158,7 +164,7 @@ def explain_files(build: Build, plan: Plan) -> str:
 
 def explain_steps(steps: Steps) -> str:
     """A line for each step."""
-    return "\n".join(_explain_step(name, step) for name, step in zip(steps._fields, steps, strict=True))
+    return "\n".join(_explain_step(name, step) for name, step in steps.items())
 
 
 def _explain_step(name: str, step: Step) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -23,7 +23,8 @@ class Commands(click.Group):
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         words, beam_args = split_beam_args(list(sys.argv[1:] if args is None else args))
         prepare_process()
-        run, as_json = super().main, logs_json(words)
+        run: Callable[..., Any] = super().main
+        as_json = logs_json(words)
         try:
             result = run(words, *rest, standalone_mode=False, obj=beam_args, **extra)
         except click.exceptions.NoArgsIsHelpError as error:

@@ -40,8 +40,13 @@ def convert_tokenizer(
     """
     tokenizer = Tokenizer.from_file(source, pretokenizer=pretokenizer, special_tokens=special)
     if template is not None:
-        parts = {"pretokenizer": tokenizer.pretokenizer, "normalizer": tokenizer.normalizer}
-        tokenizer = Tokenizer(tokenizer.model, **parts, template=template, training=tokenizer.training)
+        tokenizer = Tokenizer(
+            tokenizer.model,
+            pretokenizer=tokenizer.pretokenizer,
+            normalizer=tokenizer.normalizer,
+            template=template,
+            training=tokenizer.training,
+        )
     files = tokenizer.to_format(format)
     into_folder = len(files) > 1
     paths = {Path(target, name) if into_folder else Path(target): content for name, content in files.items()}

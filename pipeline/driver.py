@@ -215,8 +215,8 @@ def encode_corpus(
 def make_encode_options(corpus: Corpus, tokenizer: Tokenizer, rows: RowOptions, *, sha256: str | None = None) -> EncodeOptions:
     """All that the shards of a corpus depend on; what they go to is not said yet. `sha256`: the tokenizer's, if known."""
     shape = choose_shape(rows, tokenizer, pair=corpus.read.pair_column is not None)
-    how = {"packing": choose_packing(rows, tokenizer), "shape": shape, "shuffle": rows.shuffle}
-    return EncodeOptions(corpus.read, "", sha256 or tokenizer.sha256, **how)
+    packing = choose_packing(rows, tokenizer)
+    return EncodeOptions(corpus.read, "", sha256 or tokenizer.sha256, packing=packing, shape=shape, shuffle=rows.shuffle)
 
 
 @dataclass(frozen=True)

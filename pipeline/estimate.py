@@ -36,6 +36,7 @@ from pipeline.planning import Corpus, count_paying_workers
 from pipeline.progress import count_things
 from tokenmill import schemas
 from tokenmill.errors import NothingToTrainOnError, UsageError
+from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.trainers import train_tokenizer
 from tokenmill.training_options import TrainingOptions
@@ -132,8 +133,8 @@ def choose_units(units: Sequence[Split], share: float) -> list[Split]:
 
 def take_sample(units: Sequence[Split], corpus: Corpus, training: TrainingOptions, config: BuildConfig, temporary: str) -> Sample:
     """Count, train and encode the units in this process."""
-    options = CountOptions(corpus.read, training.pretokenizer, training.normalizer, *[temporary] * 4)
-    warm_up_counting(training.pretokenizer, training.normalizer)
+    options = CountOptions(corpus.read, PreTokenizer.of(training.pretokenizer), training.normalizer, *[temporary] * 4)
+    warm_up_counting(options.pretokenizer, options.normalizer)
     counts, curve, counted, count_seconds = _count(units, options)
     if not counts.num_rows:
         raise NothingToTrainOnError("nothing to train on: the sample holds no word; give a larger --sample")
@@ -226,7 +227,8 @@ def measure_growth(curve: Sequence[tuple[int, int]]) -> float:
     points = [point for point in curve if 4 * point[0] >= curve[-1][0] and point[1]]
     if len(points) < 2 or points[0][0] >= points[-1][0]:
         return 1.0
-    slope = np.polyfit(*(np.log(column) for column in zip(*points, strict=True)), 1)[0]
+    texts, words = np.log(np.array(points, np.float64)).T
+    slope = np.polyfit(texts, words, 1)[0]
     return float(min(1.0, max(0.0, slope)))
 
 

@@ -130,7 +130,7 @@ def _list_pattern(text: str) -> tuple[str, dict[str, int]]:
 
 def _match(pattern: str) -> dict[str, int]:
     """Files and their sizes; the empty objects `folder/` by which stores show folders are none."""
-    found: Any = FileSystems.match([pattern])  # type: ignore[no-untyped-call]
+    found: Any = FileSystems.match([pattern])
     matches = {match.path: match.size_in_bytes for match in found[0].metadata_list}
     return {path: size for path, size in matches.items() if size or not path.endswith("/")}
 

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO, cast
 
 from tokenmill.unicode_text import show_printable
 
@@ -131,7 +131,7 @@ def reporter(
     clock: Callable[[], float] = time.monotonic,
 ) -> Reporter:
     """The reporter that fits: silent if `quiet`, JSON lines for `json`, a bar on a terminal, plain lines otherwise."""
-    stream = _Told(sys.stderr if stream is None else stream)  # type: ignore[assignment]
+    stream = cast(TextIO, _Told(sys.stderr if stream is None else stream))
     if quiet:
         return Reporter(_SilentView(), clock)
     if log_format == "json":

@@ -104,7 +104,9 @@ def _make_split(manifest: Mapping[str, Any], number: int, files: Mapping[str, So
 
 
 def _read_options(manifest: Mapping[str, Any]) -> ReadOptions:
-    chosen = {name: tuple(value) if isinstance(value, list) else value for name, value in manifest["reading"].items()}
+    chosen: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in manifest["reading"].items()
+    }
     return ReadOptions(**{name: value for name, value in chosen.items() if name != "format"})
 
 
@@ -124,8 +126,9 @@ def _read_encode_options(manifest: Mapping[str, Any]) -> EncodeOptions:
         eos, pad = (described[name] and (described[name]["token"], described[name]["id"]) for name in ("eos", "pad"))
         columns = [name in described["columns"] for name in ("segment_ids", "position_ids")]
         packing = Packing(described["block"], described["pack"], described["tail"], eos, pad, *columns)
-    how = {"packing": packing, "shuffle": manifest.get("shuffle"), "shape": RowShape.of(manifest.get("rows", {}))}
-    return EncodeOptions(_read_options(manifest), "", manifest["tokenizer"]["sha256"], **how)
+    shuffle, shape = manifest.get("shuffle"), RowShape.of(manifest.get("rows", {}))
+    sha256 = manifest["tokenizer"]["sha256"]
+    return EncodeOptions(_read_options(manifest), "", sha256, packing=packing, shuffle=shuffle, shape=shape)
 
 
 def _encode_again(

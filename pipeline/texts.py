@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +28,8 @@ def tokenize_texts(
     `special_tokens`: those of the template are added; `allow_special`: those inside a text get their ids.
     """
     tokenizer = open_tokenizer(tokenizer_path)
-    for place, text in enumerate(texts or read_lines(), start=1):
+    given: Iterable[str | bytes] = texts or read_lines()
+    for place, text in enumerate(given, start=1):
         with naming_the_line(None if texts else place):
             ids = tokenizer.encode(text, allow_special=allow_special)
             ids = tokenizer.wrap(ids) if special_tokens else ids

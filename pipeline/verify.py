@@ -170,8 +170,8 @@ def _check_footer(footer: Mapping[bytes, bytes], manifest: Mapping[str, Any], sh
         if stated != str(manifest["tokenizer"][name]):
             yield f"made with {name} {stated or 'unknown'}, the manifest says {manifest['tokenizer'][name]}"
     packing = json.loads(footer.get(b"tokenmill.packing", b"null"))
-    stated = manifest.get("packing")
-    if packing != (stated and {name: stated[name] for name in packing or stated}):
+    promised = manifest.get("packing")
+    if packing != (promised and {name: promised[name] for name in packing or promised}):
         yield "packed in another way than the manifest says"
 
 

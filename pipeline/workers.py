@@ -96,9 +96,9 @@ class WorkerProcesses:
                 process.kill()
 
 
-def describe_death(pid: int, code: int, last_line: str = "") -> str:
+def describe_death(pid: int, code: int | None, last_line: str = "") -> str:
     """`worker process 17 was killed by signal 9 (SIGKILL) ...`: what ended a worker, and what to do."""
-    if code < 0:
+    if code is not None and code < 0:
         name = next((known.name for known in signal.Signals if known == -code), "unknown")
         how = f"was killed by signal {-code} ({name})"
     else:
@@ -186,7 +186,7 @@ def run_worker() -> None:
     from apache_beam.runners.worker import sdk_worker_main
 
     try:
-        sdk_worker_main.main([])  # type: ignore[no-untyped-call]
+        sdk_worker_main.main([])
     except BaseException:
         traceback.print_exc()
         os._exit(1)

@@ -18,20 +18,20 @@ class ArrowTableCoder(Coder):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, value.schema) as writer:
             writer.write_table(_copy_rows(value))
-        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+        return sink.getvalue().to_pybytes()
 
     def decode(self, encoded: bytes) -> pa.Table:
         with pa.ipc.open_stream(encoded) as reader:
             return reader.read_all()
 
     def estimate_size(self, value: pa.Table) -> int:
-        return value.nbytes  # type: ignore[no-any-return]
+        return value.nbytes
 
     def is_deterministic(self) -> bool:
         return True
 
     def to_type_hint(self) -> type:
-        return pa.Table  # type: ignore[no-any-return]
+        return pa.Table
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)

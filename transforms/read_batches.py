@@ -134,18 +134,16 @@ def _screen_text(
     columns = [records.text] if records.pair is None else [records.text, records.pair]
     for position, raws in enumerate(zip(*(column.cast(pa.large_binary()).to_pylist() for column in columns), strict=True)):
         errors = [_find_damage(raw) for raw in raws]
-        damaged = next((number for number, error in enumerate(errors) if error is not None), None)
-        if damaged is not None and options.invalid_utf8 != "replace":
+        damaged, error = next(((number, error) for number, error in enumerate(errors) if error is not None), (0, None))
+        if error is not None and options.invalid_utf8 != "replace":
             name = "text" if damaged == 0 else "second text"
             found.append(
-                _reject_damage(
-                    records, position, raws[damaged], errors[damaged], name=name, file=file, policy=options.invalid_utf8
-                )
+                _reject_damage(records, position, raws[damaged], error, name=name, file=file, policy=options.invalid_utf8)
             )
             continue
         kept.append(position)
-        texts.append([raw if error is None else raw.decode("utf-8", "replace") for raw, error in zip(raws, errors, strict=True)])
-        replaced += damaged is not None
+        texts.append([raw if fault is None else raw.decode("utf-8", "replace") for raw, fault in zip(raws, errors, strict=True)])
+        replaced += error is not None
     arrays = [pa.array([row[number] for row in texts], pa.large_string()) for number in range(len(columns))]
     documents = make_documents(records.ids.take(pa.array(kept, pa.int64())), *arrays)
     return DocumentBatch(file.name, documents, records.rows[kept], sort_rejects(found), first_row, replaced)

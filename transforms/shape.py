@@ -121,10 +121,17 @@ class RowShaper:
         if not self._changes:
             return {"doc_id": ids, "input_ids": texts[0].encoded.ids}
         tokens = [one.tokens for one in texts]
-        options = {"truncation": self._shape.truncation, "overflow": self._shape.overflow, "padding": self._shape.padding}
-        rows = build_rows(tokens[0], tokens[1] if len(tokens) > 1 else None, self._elements, self._vocab, **options)
+        rows = build_rows(
+            tokens[0],
+            tokens[1] if len(tokens) > 1 else None,
+            self._elements,
+            self._vocab,
+            truncation=self._shape.truncation,
+            overflow=self._shape.overflow,
+            padding=self._shape.padding,
+        )
         self._counts["cut_tokens"] += rows.cut
-        self._counts["cut_documents"] += self._count_cut(sum(one.lengths for one in texts))
+        self._counts["cut_documents"] += self._count_cut(np.sum([one.lengths for one in texts], axis=0))
         columns = row_columns(rows)
         chosen = {name: columns[name] for name in ("input_ids", *self._shape.columns)}
         return {"doc_id": ids.take(pa.array(rows.texts)), **chosen, **_place_tokens(rows, [one.spans for one in texts])}

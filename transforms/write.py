@@ -12,6 +12,7 @@ import io
 import uuid
 from collections.abc import Iterator, Mapping
 from types import TracebackType
+from typing import IO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +62,7 @@ class OutputFile(io.RawIOBase):
     def tell(self) -> int:
         return self.size
 
-    def write(self, data) -> int:  # type: ignore[no-untyped-def, override]
+    def write(self, data) -> int:  # type: ignore[no-untyped-def]
         view = memoryview(data).cast("B")
         self._digest.update(view)
         with self._naming_the_file():
@@ -101,7 +102,7 @@ class ShardWriter:
         self._row_group_tokens = row_group_tokens or ROW_GROUP_TOKENS
         self._output = OutputFile(path)
         self._schema = schema
-        self._file = open_file(self._output, schema, metadata)
+        self._file = open_file(cast(IO[bytes], self._output), schema, metadata)
         self._begin_row_group()
         self.rows = 0
         self.tokens = 0
