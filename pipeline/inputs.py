@@ -27,21 +27,15 @@ from pipeline.listing import glob_root, is_remote, list_local, list_stdlib, with
 from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.unicode_text import SURROGATE
 from transforms.files import escape_glob
+from transforms.input_formats import DEFAULT_FORMAT, FORMATS, find_by_extension, format_of
 from transforms.read import cut_file
-from transforms.read_arrow import count_stream_rows
 from transforms.read_dataset import parse_dataset_name
-from transforms.read_jsonl import check_jsonl_columns
-from transforms.read_lines import LineCount, count_rows
+from transforms.read_lines import LineCount
 from transforms.splits import ReadOptions, SizedRange, SourceFile, Split
 
 DEFAULT_SPLIT_BYTES = 32 << 20
 
 _COMPRESSIONS = {".gz": "gz", ".gzip": "gz", ".zst": "zst", ".zstd": "zst", ".bz2": "bz2", ".xz": "xz"}
-_FORMATS = {
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    **dict.fromkeys((".parquet", ".pq"), "parquet"),
-    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
-}
 _THREADS = 8
 _NEAR_NAMES = 5
 
@@ -92,8 +86,8 @@ def describe_file(root: str, *, name: str, size: int, format: str, document: str
     stem, extension = posixpath.splitext(name.lower())
     compression = _COMPRESSIONS.get(extension, "")
     if format == "auto":
-        format = _FORMATS.get(posixpath.splitext(stem)[1] if compression else extension, "text")
-    document = document if format == "text" else "line"
+        format = find_by_extension(posixpath.splitext(stem)[1] if compression else extension) or DEFAULT_FORMAT
+    document = "line" if FORMATS[format].has_columns else document
     return SourceFile(posixpath.join(root, name), name, format, compression, size, document)
 
 
@@ -228,7 +222,7 @@ def plan_splits(
     _check_options(files, options)
     with _open_pool() as pool:
         cuts = list(pool.map(lambda file: cut_file(file, options, split_bytes), files))
-        _check_first_jsonl(files, options)
+        _probe_first(files, options)
         ranges = _number_rows(cuts, pool) if limit is None else list(_limit_rows(cuts, limit))
     return pack_ranges(ranges, split_bytes)
 
@@ -238,7 +232,7 @@ def _check_options(files: Sequence[SourceFile], options: ReadOptions) -> None:
     for name, column in (("id", options.id_column), ("pair", options.pair_column)):
         if column is not None and column == options.text_column:
             raise UsageError(f"the {name} column and the text column are both {column!r}; name two columns")
-    text = next((file for file in files if file.format == "text"), None)
+    text = next((file for file in files if not format_of(file).has_columns), None)
     if options.pair_column is not None and text is not None:
         raise UsageError(
             f"{text.path}: a text file has no column {options.pair_column!r}; write JSON lines, an object with both texts each "
@@ -258,16 +252,20 @@ def _open_pool() -> Iterator[ThreadPoolExecutor]:
     pool.shutdown()
 
 
-def _check_first_jsonl(files: Sequence[SourceFile], options: ReadOptions) -> None:
-    first = next((file for file in files if file.format == "jsonl"), None)
-    if first is not None:
-        check_jsonl_columns(first, options)
+def _probe_first(files: Sequence[SourceFile], options: ReadOptions) -> None:
+    """Look at the first file of each format that has no schema to be checked while it is cut."""
+    first: dict[str, SourceFile] = {}
+    for file in files:
+        first.setdefault(file.format, file)
+    for file in first.values():
+        if (probe := format_of(file).probe) is not None:
+            probe(file, options)
 
 
 def _number_rows(cuts: Iterable[list[SizedRange]], pool: ThreadPoolExecutor) -> list[SizedRange]:
     """Give each range of a cut file of lines its first row. All ranges but the last of each file are counted, at once."""
     pending = [
-        [(part, pool.submit(count_rows, part.range) if part.rows is None and part is not cut[-1] else None) for part in cut]
+        [(part, pool.submit(_count, part, None) if part.rows is None and part is not cut[-1] else None) for part in cut]
         for cut in cuts
     ]
     numbered: list[SizedRange] = []
@@ -293,13 +291,13 @@ def _limit_rows(cuts: Iterable[list[SizedRange]], limit: int) -> Iterator[SizedR
             limit -= min(limit, count.records)
 
 
-def _count(part: SizedRange, limit: int) -> LineCount:
+def _count(part: SizedRange, limit: int | None) -> LineCount:
+    """Lines and records of a range, counted where they are not known, no further than `limit` asks for."""
     if part.rows is not None:
         return LineCount(part.rows, part.rows)
-    if part.range.file.format == "arrow":
-        rows = count_stream_rows(part.range.file, limit)
-        return LineCount(rows, rows)
-    return count_rows(part.range, limit=limit)
+    count_records = format_of(part.range.file).count_records
+    assert count_records is not None, "a format whose `cut` leaves rows unknown has a `count_records`"
+    return count_records(part.range, limit)
 
 
 def _shorten(part: SizedRange, rows: int) -> SizedRange:

@@ -28,6 +28,7 @@ from tokenmill.schemas import REPORT_SUMS
 from tokenmill.tokenizer import Tokenizer
 from transforms.encode import keep_tokenizer
 from transforms.files import delete_tree, read_file, write_file_atomically
+from transforms.input_formats import format_of
 from transforms.journal import Journal
 from transforms.report import ReportOptions
 
@@ -62,7 +63,7 @@ def plan_report(
     if by_file or corpus.read.id_column is not None:
         raise UsageError(f"--by {by_column} takes the place of --{'by-file' if by_file else 'id-column'}; give one of them")
     plan = plan_corpus(replace(corpus, read=replace(corpus.read, id_column=by_column)), run)
-    if plain := [file for file in plan.files if file.format == "text"]:
+    if plain := [file for file in plan.files if not format_of(file).has_columns]:
         raise UsageError(f"{plain[0].path}: a text file has no column {by_column!r}; give --by-file, or JSON lines or Parquet")
     return ReportPlan(plan, "column")
 

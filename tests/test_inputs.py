@@ -336,14 +336,14 @@ def test_an_error_does_not_wait_for_what_is_queued(tmp_path: Path, monkeypatch: 
     begun: list[int] = []
     release = threading.Event()
 
-    def count_rows(part: Range) -> LineCount:
-        begun.append(part.start)
-        if part.start == 0:
+    def count_records(part: SizedRange, limit: int | None) -> LineCount:
+        begun.append(part.range.start)
+        if part.range.start == 0:
             raise error
         release.wait(timeout=3)
         return LineCount(1, 1)
 
-    monkeypatch.setattr(inputs, "count_rows", count_rows)
+    monkeypatch.setattr(inputs, "_count", count_records)
     try:
         with pytest.raises(type(error)):
             plan_splits(resolve_inputs([str(tmp_path)]), options=ReadOptions(), split_bytes=2)

@@ -75,15 +75,18 @@ def test_counts_of_ranges_add_up(tmp_path_factory: pytest.TempPathFactory, conte
     path = write(tmp_path_factory.mktemp("counts"), content)
     file = SourceFile(str(path), "a.txt", "text", size=len(content))
     cut = min(cut, len(content))
-    parts = [count_rows(Range(file, *bounds), block_bytes=block_bytes).lines for bounds in ((0, cut), (cut, len(content)))]
+    parts = [
+        count_rows(Range(file, *bounds), with_blank=True, block_bytes=block_bytes).lines
+        for bounds in ((0, cut), (cut, len(content)))
+    ]
     assert sum(parts) == len(plain_lines(content))
 
 
 def test_count_stops_at_the_limit(tmp_path: Path) -> None:
     path = write(tmp_path, b"line\n" * 1000)
     part = Range(SourceFile(str(path), "a.txt", "text", size=5000), 0, 5000)
-    assert count_rows(part, block_bytes=10) == LineCount(1000, 1000)
-    assert count_rows(part, limit=3, block_bytes=10) == LineCount(4, 4)
+    assert count_rows(part, with_blank=True, block_bytes=10) == LineCount(1000, 1000)
+    assert count_rows(part, 3, with_blank=True, block_bytes=10) == LineCount(4, 4)
 
 
 def test_a_line_longer_than_splits_and_blocks(tmp_path: Path) -> None:

@@ -1,37 +1,17 @@
-"""Reading splits: the one place that knows which format is cut and read by what.
+"""Cutting files and reading splits, whatever their format; `input_formats.py` has the table of formats.
 
 driver:  cut_file(file, ...) -> ranges with sizes          worker:  read_split(split, options) -> batches of documents
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from transforms.read_arrow import cut_arrow, read_arrow
+from transforms.input_formats import format_of
 from transforms.read_batches import DocumentBatch
-from transforms.read_dataset import cut_dataset, read_dataset
-from transforms.read_jsonl import read_jsonl
-from transforms.read_lines import cut_lines, read_text
-from transforms.read_parquet import cut_parquet, read_parquet
 from transforms.splits import Range, ReadOptions, SizedRange, SourceFile, Split
 
 __all__ = ["DocumentBatch", "cut_file", "read_range", "read_split"]
-
-_CUT: dict[str, Callable[[SourceFile, ReadOptions, int], list[SizedRange]]] = {
-    "text": cut_lines,
-    "jsonl": cut_lines,
-    "parquet": cut_parquet,
-    "arrow": cut_arrow,
-    "dataset": cut_dataset,
-}
-
-_READ: dict[str, Callable[[Range, ReadOptions], Iterator[DocumentBatch]]] = {
-    "text": read_text,
-    "jsonl": read_jsonl,
-    "parquet": read_parquet,
-    "arrow": read_arrow,
-    "dataset": read_dataset,
-}
 
 
 def cut_file(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[SizedRange]:
@@ -39,7 +19,7 @@ def cut_file(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[S
 
     Raises `UnreadableFileError`, and `MissingColumnError` where the format has a schema.
     """
-    return _CUT[file.format](file, options, split_bytes)
+    return format_of(file).cut(file, options, split_bytes)
 
 
 def read_split(split: Split, options: ReadOptions) -> Iterator[DocumentBatch]:
@@ -54,6 +34,6 @@ def read_split(split: Split, options: ReadOptions) -> Iterator[DocumentBatch]:
 
 def read_range(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
     """Read one range; batches that account for nothing are left out."""
-    for batch in _READ[part.file.format](part, options):
+    for batch in format_of(part.file).read(part, options):
         if batch.documents.num_rows or batch.rejects:
             yield batch

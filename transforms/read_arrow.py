@@ -14,6 +14,7 @@ from tokenmill.errors import UnreadableFileError
 from transforms.decompress import open_seekable
 from transforms.read_batches import DocumentBatch
 from transforms.read_columns import check_columns, group_parts, read_columns, take_rows, wanted_columns
+from transforms.read_lines import LineCount
 from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 _FILE_MAGIC = b"ARROW1"
@@ -61,15 +62,15 @@ def _count_batch_rows(stream: IO[bytes], schema: pa.Schema) -> list[int]:
 _BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
 
 
-def count_stream_rows(file: SourceFile, limit: int) -> int:
+def count_stream_rows(part: Range, limit: int | None = None) -> LineCount:
     """Rows of a stream, counted no further than the batch in which row number `limit` stands. Raises `UnreadableFileError`."""
     rows = 0
-    with open_seekable(file) as stream:
+    with open_seekable(part.file) as stream:
         for batch in _open_stream(stream):
             rows += batch.num_rows
-            if rows >= limit:
+            if limit is not None and rows >= limit:
                 break
-    return rows
+    return LineCount(rows, rows)
 
 
 def read_arrow(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:

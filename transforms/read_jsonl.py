@@ -36,6 +36,7 @@ from transforms.parse_json import (
     load_json,
 )
 from transforms.read_batches import DocumentBatch, Int64s, invalid_text, make_documents, name_rows
+from transforms.read_lines import LineCount, count_rows
 from transforms.splits import Range, ReadOptions, Reject, SourceFile
 
 #: A column is missing when none of so many first records has it; one odd record among good ones is only a reject.
@@ -57,6 +58,11 @@ def read_jsonl(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
         remaining -= records.count
         if not remaining:
             return
+
+
+def count_jsonl_rows(part: Range, limit: int | None = None) -> LineCount:
+    """Count the lines that begin in a range; a blank one is no record."""
+    return count_rows(part, limit, with_blank=False)
 
 
 def check_jsonl_columns(file: SourceFile, options: ReadOptions) -> None:

@@ -28,14 +28,19 @@ class LineCount:
 
 
 def is_one_document(file: SourceFile, options: ReadOptions) -> bool:
-    """Whether a file is a single document rather than one per line."""
-    return file.format == "text" and "file" in (file.document, options.document)
+    """Whether a text file is a single document rather than one per line."""
+    return "file" in (file.document, options.document)
+
+
+def cut_text(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[SizedRange]:
+    """Cut a text file as `cut_lines` does, unless it is one document."""
+    if is_one_document(file, options):
+        return [SizedRange(Range(file, 0, file.size), 1, file.size)]
+    return cut_lines(file, options, split_bytes)
 
 
 def cut_lines(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[SizedRange]:
     """Cut a file into ranges of equal size, none above `split_bytes`. Rows are not known yet: `first_row` is 0 throughout."""
-    if is_one_document(file, options):
-        return [SizedRange(Range(file, 0, file.size), 1, file.size)]
     if file.compression:
         return [SizedRange(Range(file, 0, file.size), None, file.size)]
     parts = -(-file.size // split_bytes)
@@ -43,13 +48,21 @@ def cut_lines(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[
     return [SizedRange(Range(file, start, end), None, end - start) for start, end in itertools.pairwise(edges)]
 
 
-def count_rows(part: Range, *, limit: int | None = None, block_bytes: int = 1 << 20) -> LineCount:
-    """Count the lines and records that begin in a range, stopping at the block in which record number `limit` is reached."""
+def count_text_rows(part: Range, limit: int | None = None) -> LineCount:
+    """Count the lines that begin in a range: each is a record."""
+    return count_rows(part, limit, with_blank=True)
+
+
+def count_rows(part: Range, limit: int | None = None, *, with_blank: bool, block_bytes: int = 1 << 20) -> LineCount:
+    """Count the lines and records that begin in a range, stopping at the block in which record number `limit` is reached.
+
+    `with_blank`: a blank line is a record.
+    """
     lines = records = 0
     for _, block in read_line_blocks(part, block_bytes):
         found, blank = count_lines(block)
         lines += found
-        records += found - blank if part.file.format == "jsonl" else found
+        records += found if with_blank else found - blank
         if limit is not None and records >= limit:
             break
     return LineCount(lines, records)
