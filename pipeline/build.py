@@ -31,7 +31,7 @@ from pipeline.kept import read_json
 from pipeline.listing import UNKNOWN
 from pipeline.options import choose_template
 from pipeline.outputs import OutputFolder, read_manifest
-from pipeline.planning import Corpus, Execution, Plan, plan_corpus, split_bytes_of
+from pipeline.planning import Corpus, Execution, Plan, document_bytes_of, plan_corpus, split_bytes_of
 from pipeline.progress import Reporter, WatchedView
 from pipeline.report import ReportPlan
 from pipeline.state import OUTPUTS, STATE, State, describe_current, flatten_options, list_changes, parse_state, remember_files
@@ -154,7 +154,8 @@ def make_corpus(config: BuildConfig) -> Corpus:
     """What to read, from the section `input`, and the second text of pairs as the section `encode` has it."""
     section = config.input
     pair = config.encode.pair_column if config.encode.enabled else None
-    read = ReadOptions(section.text_column, section.id_column, section.document, section.invalid_utf8, pair_column=pair)
+    columns = (section.text_column, section.id_column, section.document, section.invalid_utf8)
+    read = ReadOptions(*columns, pair_column=pair, max_document_bytes=document_bytes_of(section.max_document_mb))
     most = MaxRejects.parse(section.max_rejects)
     return Corpus(tuple(section.inputs), section.format, read, section.limit, split_bytes_of(config.split_mb), most)
 

@@ -66,6 +66,7 @@ class InputSection(Section):
     document: DocumentName = "line"
     limit: int | None = Field(default=None, ge=1)
     invalid_utf8: TextPolicyName = "reject"
+    max_document_mb: float = Field(default=128, gt=0)
     max_rejects: Annotated[int, Field(ge=0)] | str | None = None
 
 

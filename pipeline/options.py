@@ -74,6 +74,13 @@ CORPUS_OPTIONS = add_options(
         show_default=True,
         help="Bytes that are not UTF-8, and lone surrogates: end the run, put U+FFFD, or set the document aside.",
     ),
+    click.option(
+        "--max-document-mb",
+        type=float,
+        default=128,
+        show_default=True,
+        help="A larger document (of JSON lines, a longer line) is set aside; one of this size takes about 1.5 GB of memory.",
+    ),
     click.option("--max-rejects", metavar="N|P%", help="End without a result when more records than this are set aside."),
 )
 
@@ -229,11 +236,12 @@ def choose_normalizer(options: dict[str, Any]) -> Normalizer | None:
 def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:
     """What to read, from the options of the command line."""
     from pipeline.accounting import MaxRejects
-    from pipeline.planning import Corpus, split_bytes_of
+    from pipeline.planning import Corpus, document_bytes_of, split_bytes_of
     from transforms.splits import ReadOptions
 
     names = ("text_column", "id_column", "document", "invalid_utf8", "pair_column")
-    read = ReadOptions(**{name: options[name] for name in names if name in options})
+    most_bytes = document_bytes_of(options.get("max_document_mb", 128))
+    read = ReadOptions(**{name: options[name] for name in names if name in options}, max_document_bytes=most_bytes)
     most, size = MaxRejects.parse(options["max_rejects"]), split_bytes_of(options["split_mb"])
     return Corpus(inputs, format=options["format"], read=read, limit=options["limit"], split_bytes=size, max_rejects=most)
 

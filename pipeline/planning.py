@@ -21,6 +21,8 @@ from transforms.splits import ReadOptions, SourceFile, Split
 SMALL_INPUT_BYTES = 48 << 20
 #: A shard of less is mostly footer.
 LEAST_SPLIT_BYTES = 1 << 10
+#: A list in a shard counts its tokens in 31 bits, and a token may be a byte.
+MOST_DOCUMENT_MB = 2047
 
 
 def split_bytes_of(split_mb: float) -> int:
@@ -28,6 +30,13 @@ def split_bytes_of(split_mb: float) -> int:
     if not math.isfinite(split_mb) or split_mb <= 0:
         raise UsageError(f"--split-mb {split_mb}: give a size in MB, such as 32")
     return max(LEAST_SPLIT_BYTES, int(split_mb * (1 << 20)))
+
+
+def document_bytes_of(document_mb: float) -> int:
+    """The option `--max-document-mb` in bytes."""
+    if not 0 < document_mb <= MOST_DOCUMENT_MB:
+        raise UsageError(f"--max-document-mb {document_mb}: give a size in MB, above 0 and up to {MOST_DOCUMENT_MB:,}")
+    return max(1, int(document_mb * (1 << 20)))
 
 
 @dataclass(frozen=True)

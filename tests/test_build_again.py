@@ -67,16 +67,16 @@ def files_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, set[str]]]
     names: dict[str, set[str]] = {"count": set(), "encode": set()}
     with monkeypatch.context() as patched:
         for name, module in (("count", count), ("encode", encode)):
-            patched.setattr(module, "read_split", spy(module.read_split, names[name]))
+            patched.setattr(module, "read_documents", spy(module.read_documents, names[name]))
         yield names
 
 
 def spy(read: Any, names: set[str]) -> Any:
-    def read_split(split: Any, options: Any) -> Any:
+    def read_documents(split: Any, options: Any, *normalizers: Any) -> Any:
         names.update(part.file.name for part in split.ranges)
-        return read(split, options)
+        return read(split, options, *normalizers)
 
-    return read_split
+    return read_documents
 
 
 def test_a_build_with_nothing_new_writes_nothing(corpus: Path, tmp_path: Path) -> None:

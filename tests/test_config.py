@@ -35,6 +35,7 @@ def test_defaults_are_those_of_the_command_line() -> None:
             "document": "line",
             "limit": None,
             "invalid_utf8": "reject",
+            "max_document_mb": 128,
             "max_rejects": None,
         },
         "train": {

@@ -142,7 +142,7 @@ def test_lone_surrogate_rejected(tmp_path: Path) -> None:
 def test_lone_surrogate_replaced_and_counted(tmp_path: Path) -> None:
     batches = read_all(write_lines(tmp_path, GOOD.strip(), SURROGATE, b'{"text": "\xff"}'), invalid_utf8="replace")
     assert [text for _, text in documents_of(batches)] == ["first", "x\ufffd y", "\ufffd"]
-    assert sum(batch.replaced for batch in batches) == 2
+    assert sum(len(batch.replaced) for batch in batches) == 2
 
 
 def test_invalid_bytes_in_text_and_elsewhere(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_data_that_fails_keeps_the_rejects_before_it(tmp_path: Path, tokenizer: 
     assert list((tmp_path / "out" / "shards").iterdir()) == []
 
 
-def failing_read(split: Split, options: ReadOptions) -> Iterator[DocumentBatch]:
+def failing_read(split: Split, options: ReadOptions, *normalizers: object) -> Iterator[DocumentBatch]:
     documents = make_documents(pa.array([], pa.string()), pa.array([], pa.large_string()))
     yield DocumentBatch("a.txt", documents, np.array([], np.int64), (FIRST,), 0)
     raise RuntimeError("a fault of ours")
@@ -153,7 +153,7 @@ def failing_read(split: Split, options: ReadOptions) -> Iterator[DocumentBatch]:
 
 def test_a_fault_of_ours_leaves_no_rejects(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (count, encode):
-        monkeypatch.setattr(module, "read_split", failing_read)
+        monkeypatch.setattr(module, "read_documents", failing_read)
     split = Split(0, (Range(SourceFile("a.txt", "a.txt", "text"), 0, 1),))
     with pytest.raises(RuntimeError):
         encode_split(split, tokenizer, encode_options(tmp_path), 1)

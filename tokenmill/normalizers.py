@@ -62,6 +62,16 @@ class Replace:
         least = 1 if self.is_regex else len(self.pattern.encode())
         return max(1.0, len(self.content.encode()) / least)
 
+    def measure(self, text: bytes) -> int:
+        """How many bytes a text (UTF-8) has after it."""
+        added = len(self.content.encode())
+        if not self.is_regex:
+            pattern = self.pattern.encode()
+            return len(text) + text.count(pattern) * (added - len(pattern))
+        matches = compile_pattern(self.pattern).finditer(text.decode("utf-8", "surrogateescape"))
+        found = (len(match.group().encode("utf-8", "surrogateescape")) for match in matches)
+        return len(text) + sum(added - size for size in found if size)
+
     @property
     def is_character(self) -> bool:
         """Whether a single character is replaced."""
@@ -89,9 +99,10 @@ class Normalizer:
         for step in self.steps:
             if isinstance(step, str) and (step not in NORMALIZERS or step == _IDENTITY):
                 raise UsageError(f"unknown normalizer {step!r}; known are: {', '.join((*NORMALIZERS, *_REPLACING))}")
-        growth = math.prod(step.growth for step in self.steps if isinstance(step, Replace))
-        if growth > MOST_GROWTH:
-            raise UsageError(f"replace: texts could get {growth:,.0f} times as long; at most {MOST_GROWTH:,} times is allowed")
+        if self.growth > MOST_GROWTH:
+            raise UsageError(
+                f"replace: texts could get {self.growth:,.0f} times as long; at most {MOST_GROWTH:,} times is allowed"
+            )
 
     @classmethod
     def of(cls, spec: Normalizer | str | Mapping[str, Any] | Sequence[Any] | None) -> Normalizer:
@@ -120,6 +131,24 @@ class Normalizer:
     def is_identity(self) -> bool:
         """Whether every text stays as it is."""
         return not self.steps
+
+    @property
+    def growth(self) -> float:
+        """How many times as long replacing can make a text, at least 1."""
+        return math.prod(step.growth for step in self.steps if isinstance(step, Replace))
+
+    def measure(self, text: bytes, most: int) -> int:
+        """How many bytes a text (UTF-8) has when it is normalized, or where it first gets more than `most`.
+
+        What is replaced is counted before: no text of more is ever made. Where each `a` becomes `xyz`, the size of `aab` is 7.
+        """
+        for step in self.steps:
+            size = step.measure(text) if isinstance(step, Replace) else len(text)
+            if size > most:
+                return size
+            data, _ = Normalizer((step,)).runner().normalize(np.frombuffer(text, np.uint8), np.array([len(text)]))
+            text = data.tobytes()
+        return len(text)
 
     def runner(self) -> Runner:
         """The normalizer at work on batches, with scratch memory of its own, for one thread."""

@@ -60,7 +60,7 @@ class SplitAccount:
         account.documents += batch.documents.num_rows + len(batch.rejects)
         account.encoded += batch.documents.num_rows
         account.rejected += len(batch.rejects)
-        account.replaced += batch.replaced
+        account.replaced += len(batch.replaced)
         account.empty += int(np.count_nonzero(np.diff(ends, prepend=0) == pairs))
         account.bytes += text.size - ends.size * pairs
         self._add_fingerprint(account, batch, text, ends)

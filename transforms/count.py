@@ -26,7 +26,7 @@ from transforms.files import write_file_atomically
 from transforms.groups import GroupWriter, read_group
 from transforms.journal import Journal
 from transforms.memory import keep_freed_memory
-from transforms.read import read_split
+from transforms.read import read_documents
 from transforms.rejects import RejectWriter
 from transforms.splits import ReadOptions, Split
 
@@ -114,7 +114,7 @@ def _count_documents(
 ) -> Iterator[Partition]:
     counter.begin_split(split.index)
     try:
-        for batch in read_split(split, options.read):
+        for batch in read_documents(split, options.read, options.normalizer):
             account.add_batch(batch)
             rejects.write(batch.rejects)
             yield from counter.count(batch.all_texts)

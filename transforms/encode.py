@@ -32,7 +32,7 @@ from transforms.files import read_file
 from transforms.journal import Journal
 from transforms.memory import keep_freed_memory
 from transforms.pack import BlockWriter
-from transforms.read import DocumentBatch, read_split
+from transforms.read import DocumentBatch, read_documents
 from transforms.rejects import RejectWriter
 from transforms.shape import RowShape, RowShaper
 from transforms.shuffle import ShuffledWriter
@@ -123,7 +123,7 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
         try:
             path = FileSystems.join(options.shards_folder, name)
             with open_writer(path, describe_shard(tokenizer, options, shard), options, split) as writer:
-                for batch in read_split(split, options.read):
+                for batch in read_documents(split, options.read, tokenizer.normalizer):
                     account.add_batch(batch)
                     rejects.write(encode_documents(batch, tokenizer, writer, account, shaper))
             shard |= {"documents": account.encoded} | writer.describe() | account.lost_words() | shaper.describe()
@@ -160,6 +160,8 @@ def encode_documents(
 
     Gives all rejects of the batch in the order of their rows, the reader's too.
     """
+    if not batch.documents.num_rows:
+        return iter(batch.rejects)
     shaper, ids = shaper or RowShaper(tokenizer, RowShape()), batch.documents["doc_id"]
     texts = [shaper.tokenize(one) for one in batch.texts]
     for made in texts:

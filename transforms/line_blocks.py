@@ -18,7 +18,9 @@ import numpy.typing as npt
 from tokenmill.arrow import read_only
 from tokenmill.kernels.lines import PADDING, end_of_line
 from transforms.decompress import open_stored, read_blocks, reading
-from transforms.splits import Range, SourceFile
+from transforms.document_limit import HEAD_BYTES, LongLine, reject_long
+from transforms.read_batches import DocumentBatch, reject_batch
+from transforms.splits import DOCUMENT_BYTES, Range, ReadOptions, SourceFile
 
 BOM = b"\xef\xbb\xbf"
 JSON_SPACE = b" \t\r\n"
@@ -32,20 +34,35 @@ Bytes = npt.NDArray[np.uint8]
 Fill = Callable[[memoryview], int]
 
 
-def read_line_blocks(part: Range, block_bytes: int) -> Iterator[tuple[int, Bytes]]:
+def read_line_blocks(part: Range, block_bytes: int, most: int = DOCUMENT_BYTES) -> Iterator[tuple[int, Bytes | LongLine]]:
     """Yield the lines of a range as (byte position, block); blocks are as `tokenmill.kernels.lines` says.
 
-    A block holds about `block_bytes` (a longer line is held whole), and is only valid until the next one is asked for. Raises
-    `UnreadableFileError`.
+    A block holds about `block_bytes` (a longer line is held whole), and is only valid until the next one is asked for. A line
+    that is far longer than `most` and than a block is read over: a `LongLine` stands in its place. Whether other lines have more
+    than `most` bytes is for the reader to find out. Raises `UnreadableFileError`.
     """
     start, end = _find_line_start(part), None if part.file.compression else part.end
     if start is None:
         return
     with _open_filler(part.file, start) as fill:
-        for offset, block in _fill_blocks(fill, start=start, end=end, block_bytes=block_bytes):
+        for offset, block in _fill_blocks(fill, start=start, end=end, block_bytes=block_bytes, most=most + len(BOM)):
+            if isinstance(block, LongLine):
+                yield _strip_line(offset, block)
+                continue
             mark = len(BOM) if offset == 0 and block[: len(BOM)].tobytes() == BOM else 0
             if block.size > mark + PADDING:
                 yield offset + mark, block[mark:]
+
+
+def _strip_line(offset: int, line: LongLine) -> tuple[int, LongLine]:
+    """Where a line begins, and the line, without a byte order mark."""
+    mark = len(BOM) if offset == 0 and line.head.startswith(BOM) else 0
+    return offset + mark, LongLine(line.size - mark, line.head[mark:])
+
+
+def reject_line(file: SourceFile, row: int, offset: int, line: LongLine, options: ReadOptions) -> DocumentBatch:
+    """The batch that accounts for a line that was read over."""
+    return reject_batch(reject_long(file.name, row, offset, line.size, line.head, options.max_document_bytes))
 
 
 def _find_line_start(part: Range) -> int | None:
@@ -98,29 +115,61 @@ def _fill_from(blocks: Iterator[bytes]) -> Fill:
     return fill
 
 
-def _fill_blocks(fill: Fill, *, start: int, end: int | None, block_bytes: int) -> Iterator[tuple[int, Bytes]]:
+def _fill_blocks(
+    fill: Fill, *, start: int, end: int | None, block_bytes: int, most: int
+) -> Iterator[tuple[int, Bytes | LongLine]]:
     """Cut behind the last newline that is there and keep the rest for the next block. Ends behind the line that reaches `end`."""
     buffer = bytearray(block_bytes + PADDING)
-    offset, held = start, 0
+    offset, held, searched = start, 0, 0
     while True:
         buffer = _make_room(buffer, held)
         full = block_bytes if held < block_bytes else len(buffer) - PADDING
         size = _next_size(offset + held, end=end, most=full - held)
         filled = held + fill(memoryview(buffer)[held : held + size])
-        if filled == held:
+        if filled == searched:
             break
-        final = -1 if end is None else buffer.find(b"\n", max(held, end - 1 - offset), filled)
-        cut = (buffer.rfind(b"\n", held, filled) if final < 0 else final) + 1
-        held = filled - cut
+        final = -1 if end is None else buffer.find(b"\n", max(searched, end - 1 - offset), filled)
+        cut = (buffer.rfind(b"\n", searched, filled) if final < 0 else final) + 1
+        held = searched = filled - cut
         if cut:
             yield offset, _view(buffer, cut)
             if final >= 0:
                 return
             offset += cut
             buffer[:held] = buffer[cut:filled]
+        elif held > max(most + len(b"\r\n"), block_bytes):
+            line, length, held = _skip_line(fill, buffer, held)
+            searched = 0
+            yield offset, line
+            offset += length
+            if end is not None and offset >= end:
+                return
     if held:
         buffer[held] = b"\n"[0]
         yield offset, _view(buffer, held)
+
+
+def _skip_line(fill: Fill, buffer: bytearray, held: int) -> tuple[LongLine, int, int]:
+    """Read on to the end of a line of which `held` bytes are in the buffer: the line, how far it goes, and how many bytes of the
+    next lines are in the buffer now.
+    """
+    head, size, last = bytes(buffer[: min(held, HEAD_BYTES)]), held, buffer[held - 1 : held]
+    room = memoryview(buffer)[: min(_DECODED_BYTES, len(buffer) - PADDING)]
+    while filled := fill(room):
+        found = buffer.find(b"\n", 0, filled)
+        last = buffer[found - 1 : found] if found > 0 else last if found == 0 else buffer[filled - 1 : filled]
+        size += filled if found < 0 else found
+        if found >= 0:
+            rest = filled - found - 1
+            buffer[:rest] = buffer[found + 1 : filled]
+            return _end_line(head, size, last), size + 1, rest
+    return _end_line(head, size, last), size, 0
+
+
+def _end_line(head: bytes, size: int, last: bytearray) -> LongLine:
+    r"""A line of `size` bytes without `\n`, the last of which may be `\r`."""
+    size -= last == b"\r"
+    return LongLine(size, head[:size])
 
 
 def _make_room(buffer: bytearray, held: int) -> bytearray:

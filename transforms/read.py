@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tokenmill.normalizers import Normalizer
+from transforms.growth import bound_growth
 from transforms.input_formats import format_of
 from transforms.read_batches import DocumentBatch
 from transforms.splits import Range, ReadOptions, SizedRange, SourceFile, Split
 
-__all__ = ["DocumentBatch", "cut_file", "read_range", "read_split"]
+__all__ = ["DocumentBatch", "cut_file", "read_documents", "read_range", "read_split"]
 
 
 def cut_file(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[SizedRange]:
@@ -30,6 +32,14 @@ def read_split(split: Split, options: ReadOptions) -> Iterator[DocumentBatch]:
     """
     for part in split.ranges:
         yield from read_range(part, options)
+
+
+def read_documents(split: Split, options: ReadOptions, *normalizers: Normalizer) -> Iterator[DocumentBatch]:
+    """As `read_split`, for texts that are normalized next: what would become too long is a reject."""
+    batches = read_split(split, options)
+    for normalizer in normalizers:
+        batches = bound_growth(batches, normalizer, options.max_document_bytes)
+    yield from batches
 
 
 def read_range(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:

@@ -17,6 +17,7 @@ from tokenmill.errors import InvalidTextError
 from tokenmill.kernels.lines import PADDING
 from tokenmill.kernels.utf8 import is_utf8
 from tokenmill.schemas import DOCUMENTS, SECOND_TEXT
+from transforms.document_limit import HEAD_BYTES, find_long, reject_long
 from transforms.splits import ReadOptions, Reject, SourceFile
 
 Int64s = npt.NDArray[np.int64]
@@ -32,7 +33,7 @@ class DocumentBatch:
     `file` is the file's name; `documents` has the schema `DOCUMENTS` (with the column `SECOND_TEXT` where pairs are read), no
     nulls, text that is valid UTF-8. Its arrays may be slices: mind `array.offset`. `rows: int64[d]` are the documents' row
     numbers in the file; `first_row` is that of the first record the batch accounts for. `rejects` are in the order of their rows.
-    `replaced` counts the documents in which invalid text was replaced by U+FFFD.
+    `replaced` are the rows of documents in which invalid text was replaced by U+FFFD.
     """
 
     file: str
@@ -40,7 +41,19 @@ class DocumentBatch:
     rows: Int64s
     rejects: tuple[Reject, ...]
     first_row: int
-    replaced: int = 0
+    replaced: tuple[int, ...] = ()
+
+    def between(self, first: int, last: int) -> DocumentBatch:
+        """What the batch holds of the rows `first` .. `last - 1`."""
+        start, stop = np.searchsorted(self.rows, [first, last]).tolist()
+        return DocumentBatch(
+            self.file,
+            self.documents.slice(start, stop - start),
+            self.rows[start:stop],
+            tuple(reject for reject in self.rejects if first <= reject.row < last),
+            max(self.first_row, first),
+            tuple(row for row in self.replaced if first <= row < last),
+        )
 
     @property
     def pair(self) -> pa.LargeStringArray | None:
@@ -76,6 +89,18 @@ class Records:
     offsets: Int64s | None = None
     pair: pa.LargeStringArray | None = None
 
+    @property
+    def texts(self) -> tuple[pa.LargeStringArray, ...]:
+        """The texts, or the first and the second texts of pairs."""
+        return self.text, *(() if self.pair is None else (self.pair,))
+
+    def filter(self, kept: npt.NDArray[np.bool_]) -> Records:
+        """The records for which bool[n] is true."""
+        mask = pa.array(kept)
+        offsets = None if self.offsets is None else self.offsets[kept]
+        pair = None if self.pair is None else self.pair.filter(mask)
+        return Records(self.ids.filter(mask), self.text.filter(mask), self.rows[kept], offsets, pair)
+
 
 def name_rows(name: str, rows: Int64s) -> pa.StringArray:
     """Document ids of records that have no id of their own.
@@ -98,12 +123,29 @@ def finish_batch(
 ) -> DocumentBatch:
     """Check the text of all records at once; where that fails, apply `options.invalid_utf8` record by record.
 
-    `rejects` are those found before. Raises `InvalidTextError` under the policy `error`.
+    Documents that are too long become rejects. `rejects` are those found before. Raises `InvalidTextError` under the policy
+    `error`.
     """
+    sizes = find_long(records.texts, options.max_document_bytes)
+    if sizes is not None:
+        records, rejects = _drop_long(records, sizes, file, options.max_document_bytes, rejects)
     if is_valid_utf8(records.text) and (records.pair is None or is_valid_utf8(records.pair)):
         documents = make_documents(records.ids, records.text, records.pair)
         return DocumentBatch(file.name, documents, records.rows, rejects, first_row)
     return _screen_text(records, file, options, first_row=first_row, rejects=rejects)
+
+
+def _drop_long(
+    records: Records, sizes: Int64s, file: SourceFile, most: int, rejects: tuple[Reject, ...]
+) -> tuple[Records, tuple[Reject, ...]]:
+    found = list(rejects)
+    for place in np.flatnonzero(sizes > most).tolist():
+        offset = -1 if records.offsets is None else int(records.offsets[place])
+        text, _ = text_buffers(records.text.slice(place, 1))
+        found.append(
+            reject_long(file.name, int(records.rows[place]), offset, int(sizes[place]), text[:HEAD_BYTES].tobytes(), most)
+        )
+    return records.filter(sizes <= most), sort_rejects(found)
 
 
 def is_valid_utf8(texts: pa.LargeStringArray) -> bool:
@@ -130,7 +172,7 @@ def _screen_text(
     texts: list[list[bytes | str]] = []
     kept: list[int] = []
     found = list(rejects)
-    replaced = 0
+    replaced: list[int] = []
     columns = [records.text] if records.pair is None else [records.text, records.pair]
     for position, raws in enumerate(zip(*(column.cast(pa.large_binary()).to_pylist() for column in columns), strict=True)):
         errors = [_find_damage(raw) for raw in raws]
@@ -143,10 +185,11 @@ def _screen_text(
             continue
         kept.append(position)
         texts.append([raw if fault is None else raw.decode("utf-8", "replace") for raw, fault in zip(raws, errors, strict=True)])
-        replaced += error is not None
+        if error is not None:
+            replaced.append(int(records.rows[position]))
     arrays = [pa.array([row[number] for row in texts], pa.large_string()) for number in range(len(columns))]
     documents = make_documents(records.ids.take(pa.array(kept, pa.int64())), *arrays)
-    return DocumentBatch(file.name, documents, records.rows[kept], sort_rejects(found), first_row, replaced)
+    return DocumentBatch(file.name, documents, records.rows[kept], sort_rejects(found), first_row, tuple(replaced))
 
 
 def _find_damage(raw: bytes) -> UnicodeDecodeError | None:
@@ -171,6 +214,12 @@ def _reject_damage(
 def invalid_text(file: SourceFile, row: int, what: str) -> InvalidTextError:
     """The error of the policy `error`, for the record at `row`."""
     return InvalidTextError(f"{file.path}: row {row}: {what}; `--invalid-utf8 replace` or `--invalid-utf8 reject` reads on")
+
+
+def reject_batch(reject: Reject) -> DocumentBatch:
+    """A batch of one reject, for a reader that finds it between its batches."""
+    nothing = make_documents(pa.array([], pa.string()), pa.array([], pa.large_string()))
+    return DocumentBatch(reject.file, nothing, np.empty(0, np.int64), (reject,), reject.row)
 
 
 def sort_rejects(rejects: list[Reject]) -> tuple[Reject, ...]:

@@ -24,8 +24,9 @@ import pyarrow as pa
 from tokenmill.arrow import read_only
 from tokenmill.errors import MissingColumnError, UnreadableFileError
 from tokenmill.kernels.json_lines import DOCUMENT, REFUSED, read_records
-from tokenmill.kernels.lines import count_lines
-from transforms.line_blocks import JSON_SPACE, Bytes, iterate_lines, line_at, read_line_blocks
+from tokenmill.kernels.lines import count_lines, end_of_line
+from transforms.document_limit import LongLine, reject_long
+from transforms.line_blocks import JSON_SPACE, Bytes, iterate_lines, line_at, read_line_blocks, reject_line
 from transforms.parse_json import (
     DamagedTextError,
     LineParser,
@@ -49,7 +50,13 @@ def read_jsonl(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
     """Read the records of a range. Raises `UnreadableFileError`, and `InvalidTextError` under the policy `error`."""
     reader = _JsonlReader(part.file, options)
     row, remaining = part.first_row, _NO_LIMIT if part.rows is None else part.rows
-    for offset, block in read_line_blocks(part, options.batch_bytes):
+    for offset, block in read_line_blocks(part, options.batch_bytes, options.max_document_bytes):
+        if isinstance(block, LongLine):
+            yield reject_line(part.file, row, offset, block, options)
+            row, remaining = row + 1, remaining - 1
+            if not remaining:
+                return
+            continue
         if part.start == 0 and row == part.first_row:
             _refuse_document(part.file, block)
         records = reader.scan(block, remaining)
@@ -80,6 +87,8 @@ def check_jsonl_columns(file: SourceFile, options: ReadOptions) -> None:
 def _first_lines(file: SourceFile) -> list[bytes]:
     lines: list[bytes] = []
     for _, block in read_line_blocks(Range(file, 0, file.size), _PROBED_BYTES):
+        if isinstance(block, LongLine):
+            continue
         if not lines:
             _refuse_document(file, block)
         lines += itertools.islice(iterate_lines(block), _PROBED_RECORDS - len(lines))
@@ -138,9 +147,9 @@ class _JsonlReader:
     def scan(self, block: Bytes, most: int) -> _Lines:
         """Read what is in order, up to record number `most`."""
         lines = _scan_column(block, most, self._options.text_column, self._options.id_column)
-        if self._options.pair_column is None:
-            return lines
-        return _join_columns(lines, _scan_column(block, most, self._options.pair_column, None))
+        if self._options.pair_column is not None:
+            lines = _join_columns(lines, _scan_column(block, most, self._options.pair_column, None))
+        return lines if block.size <= self._options.max_document_bytes else _refuse_long(lines, self._options.max_document_bytes)
 
     def read(self, lines: _Lines, *, offset: int, first_row: int) -> DocumentBatch:
         """One batch: the kernel's documents, and between them what the parser makes of the lines that the kernel refused."""
@@ -154,7 +163,7 @@ class _JsonlReader:
             ids = None if ids is None else _append(ids, [record.id for record in parsed.values()]).take(places)
             pair = None if pair is None else _append(pair, [record.pair for record in parsed.values()]).take(places)
         documents = make_documents(name_rows(self._file.name, rows) if ids is None else ids, text, pair)
-        replaced = sum(record.replaced for record in parsed.values())
+        replaced = tuple(row for row, record in parsed.items() if record.replaced)
         return DocumentBatch(self._file.name, documents, rows, tuple(rejects), first_row, replaced)
 
     def _parse_refused(self, lines: _Lines, *, offset: int, first_row: int) -> tuple[dict[int, Parsed], list[Reject]]:
@@ -171,6 +180,8 @@ class _JsonlReader:
         return parsed, rejects
 
     def _parse(self, line: bytes, row: int, offset: int) -> Parsed | Reject:
+        if len(line.removesuffix(b"\r")) > (most := self._options.max_document_bytes):
+            return reject_long(self._file.name, row, offset, len(line.removesuffix(b"\r")), line, most)
         try:
             return self._parser.parse(line)
         except RejectedLineError as error:
@@ -206,6 +217,17 @@ def _join_columns(lines: _Lines, others: _Lines) -> _Lines:
     kinds = np.where(first & ~second, np.uint8(REFUSED), lines.kinds)
     ids = None if lines.ids is None else lines.ids.filter(in_first)
     return replace(lines, kinds=kinds, text=lines.text.filter(in_first), ids=ids, pair=others.text.filter(in_second))
+
+
+def _refuse_long(lines: _Lines, most: int) -> _Lines:
+    """Lines of more than `most` bytes are refused: the parser, which says why, does not read them."""
+    ends = np.append(lines.starts[1:] - 1, [end_of_line(lines.block, start) for start in lines.starts[-1:].tolist()])
+    kept = (lines.kinds != DOCUMENT) | (ends - lines.starts <= most)
+    documents = pa.array(kept[lines.kinds == DOCUMENT])
+    ids, pair = (None if column is None else column.filter(documents) for column in (lines.ids, lines.pair))
+    return replace(
+        lines, kinds=np.where(kept, lines.kinds, np.uint8(REFUSED)), text=lines.text.filter(documents), ids=ids, pair=pair
+    )
 
 
 def _key_of(column: str) -> Bytes:

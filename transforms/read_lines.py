@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from tokenmill.kernels.lines import count_lines, take_lines
 from transforms.decompress import read_blocks
-from transforms.line_blocks import BOM, Bytes, read_line_blocks
-from transforms.read_batches import DocumentBatch, Records, finish_batch, name_rows
+from transforms.document_limit import HEAD_BYTES, LongLine, reject_long
+from transforms.line_blocks import BOM, Bytes, read_line_blocks, reject_line
+from transforms.read_batches import DocumentBatch, Records, finish_batch, name_rows, reject_batch
 from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 
@@ -60,7 +61,7 @@ def count_rows(part: Range, limit: int | None = None, *, with_blank: bool, block
     """
     lines = records = 0
     for _, block in read_line_blocks(part, block_bytes):
-        found, blank = count_lines(block)
+        found, blank = (1, 0) if isinstance(block, LongLine) else count_lines(block)
         lines += found
         records += found if with_blank else found - blank
         if limit is not None and records >= limit:
@@ -77,7 +78,14 @@ def read_text(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
         yield _read_whole(part, options)
         return
     row, remaining = part.first_row, part.rows
-    for offset, block in read_line_blocks(part, options.batch_bytes):
+    for offset, block in read_line_blocks(part, options.batch_bytes, options.max_document_bytes):
+        if isinstance(block, LongLine):
+            yield reject_line(part.file, row, offset, block, options)
+            row += 1
+            remaining = None if remaining is None else remaining - 1
+            if remaining == 0:
+                return
+            continue
         records = _make_records(block, offset, part.file, row)
         if remaining is not None:
             records = _take(records, remaining)
@@ -89,11 +97,28 @@ def read_text(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
 
 
 def _read_whole(part: Range, options: ReadOptions) -> DocumentBatch:
-    content = b"".join(read_blocks(part.file)).removeprefix(BOM)
+    most = options.max_document_bytes
+    content, size = _read_content(part.file, most + len(BOM))
+    if size > most:
+        return reject_batch(reject_long(part.file.name, 0, 0, size, content[:HEAD_BYTES], most))
     bounds = np.array([0, len(content)], dtype=np.int64)
     text = pa.LargeStringArray.from_buffers(1, pa.py_buffer(bounds), pa.py_buffer(content))
     rows = np.zeros(1, dtype=np.int64)
     return finish_batch(Records(name_rows(part.file.name, rows), text, rows, rows), part.file, options, first_row=0)
+
+
+def _read_content(file: SourceFile, most: int) -> tuple[bytes, int]:
+    """The content of a file without a byte order mark, and its size; of more than `most` bytes only the first are kept.
+
+    A file is read to its end all the same: a compressed one is checked there.
+    """
+    kept, size = [], 0
+    for block in read_blocks(file):
+        kept.append(block[: max(0, most - size)])
+        size += len(block)
+    content = b"".join(kept)
+    mark = len(BOM) if content.startswith(BOM) else 0
+    return content[mark:], size - mark
 
 
 def _make_records(block: Bytes, offset: int, file: SourceFile, first_row: int) -> Records:

@@ -45,7 +45,7 @@ def render_reject(reject: Reject) -> bytes:
         "row": reject.row,
         "offset": reject.offset,
         "reason": reject.reason,
-        "bytes": len(reject.raw),
+        "bytes": max(len(reject.raw), reject.size),
         "raw": base64.b64encode(reject.raw[:REJECT_RAW_BYTES]).decode("ascii"),
     }
     return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

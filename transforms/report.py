@@ -24,7 +24,7 @@ from transforms.encode import open_tokenizer
 from transforms.files import write_file_atomically
 from transforms.journal import Journal
 from transforms.memory import keep_freed_memory
-from transforms.read import DocumentBatch, read_split
+from transforms.read import DocumentBatch, read_documents
 from transforms.splits import ReadOptions, Split
 
 
@@ -81,7 +81,7 @@ def measure_split(split: Split, measurement: Measurement, options: ReportOptions
     account = SplitAccount(split, made_ids=options.read.id_column is None)
     measurement.clear()
     try:
-        for batch in read_split(split, options.read):
+        for batch in read_documents(split, options.read, *measurement.normalizers):
             account.add_batch(batch)
             measure_documents(batch, measurement, options)
     except DataError as error:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+#: The largest document that is read unless the job says otherwise; `transforms/document_limit.py` says why.
+DOCUMENT_BYTES = 128 << 20
+
 
 @dataclass(frozen=True)
 class SourceFile:
@@ -70,7 +73,8 @@ class ReadOptions:
 
     `pair_column`: where the second text of a pair stands; None for single texts.
     `document` is `line` or `file` (text only). `invalid_utf8` is `error`, `replace` or `reject` and also governs lone
-    surrogates in JSON. `batch_bytes` is how much text a batch holds, about.
+    surrogates in JSON. `batch_bytes` is how much text a batch holds, about. A document of more than `max_document_bytes` is a
+    reject (`transforms/document_limit.py`).
     """
 
     text_column: str = "text"
@@ -79,6 +83,7 @@ class ReadOptions:
     invalid_utf8: str = "reject"
     batch_bytes: int = 4 << 20
     pair_column: str | None = None
+    max_document_bytes: int = DOCUMENT_BYTES
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -91,7 +96,7 @@ class Reject:
     """A record that was read but cannot become a document: where it stands, why, and what it was (raw bytes).
 
     `row` counts records from 0 within the file; `offset` is the byte position of a line, -1 where the format has none, and for a
-    document that was in order until it was encoded.
+    document that was in order until it was encoded. `size` is that of a record of which `raw` is only the beginning, else -1.
     """
 
     file: str
@@ -99,3 +104,4 @@ class Reject:
     offset: int
     reason: str
     raw: bytes = field(default=b"", repr=False)
+    size: int = -1

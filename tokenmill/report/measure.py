@@ -15,6 +15,7 @@ from tokenmill.arrow import large_strings, text_buffers
 from tokenmill.data import load_class_table
 from tokenmill.errors import UsageError
 from tokenmill.kernels.measure import BEGINS, ENDS, LEFT_OUT, PADDING, find_differences, measure_documents
+from tokenmill.normalizers import Normalizer
 from tokenmill.report.sums import LENGTH, OF_TEXTS, OF_TOKENIZER, TEXTS, TOKEN, add_tables, table_of_groups, table_of_keys
 from tokenmill.tokenizer import Tokenizer
 
@@ -60,6 +61,7 @@ class Measurement:
     def __init__(self, tokenizers: Sequence[Tokenizer]) -> None:
         self._classes = load_class_table()
         self._parts = [_TokenizerSums(tokenizer) for tokenizer in tokenizers]
+        self._normalizers = [tokenizer.normalizer for tokenizer in tokenizers]
         self.clear()
 
     def clear(self) -> None:
@@ -67,6 +69,11 @@ class Measurement:
         self._groups = _GroupSums()
         for part in self._parts:
             part.clear()
+
+    @property
+    def normalizers(self) -> list[Normalizer]:
+        """Those of the tokenizers."""
+        return self._normalizers
 
     def add(
         self,
