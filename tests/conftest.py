@@ -7,12 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tests import fencing
 from tests.portable import portable_args
 
 __all__ = ["portable_args"]
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 JIT_DISABLED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+
+
+if fencing.is_wanted():
+    fencing.fence_kernels()  # before any test module imports a kernel
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -74,12 +74,21 @@ class Encoder:
         used, document = 0, 1
         for block in self._scanner.blocks(text, doc_ends):
             ended = block.doc_words.size
-            self._grow_for(block)
-            used = bpe.encode_block(self._tables, self._cache, *block, ids, used, offsets[document : document + ended])
+            ids, used = self._encode_block(block, ids, used, offsets[document : document + ended])
             document += ended
         ids = self._keep(ids[:used])
         settled = self._settle_unknown(ids, offsets)
         return Encoded(wrap_lists(ids, offsets), *settled)
+
+    def _encode_block(self, block: Block, ids: np.ndarray, used: int, doc_ids: np.ndarray) -> tuple[np.ndarray, int]:
+        """Encode a block behind `used` ids; gives them in larger memory where they had no room, and how many they are then."""
+        self._grow_for(block)
+        found = bpe.encode_block(self._tables, self._cache, *block, ids, used, doc_ids)
+        if found < 0:
+            larger = np.empty(max(-found, 2 * ids.size), np.int32)
+            larger[:used] = ids[:used]
+            return self._encode_block(block, larger, used, doc_ids)
+        return ids, found
 
     def _room_for(self, text: np.ndarray) -> np.ndarray:
         """Room for the ids of a text: one id a byte, and what the kernel writes in vain."""
@@ -107,10 +116,9 @@ class Encoder:
         placer = WordPlacer(read_only(text), self._pretokenizer)
         used = 0
         for block in self._scanner.blocks(text, doc_ends):
-            self._grow_for(block)
             every = block._replace(doc_words=read_only(np.arange(1, block.word_ends.size + 1)))
             token_ends = np.empty(block.word_ends.size, np.int64)
-            used = bpe.encode_block(self._tables, self._cache, *every, ids, used, token_ends)
+            ids, used = self._encode_block(every, ids, used, token_ends)
             placer.add(block, token_ends)
         ids = ids[:used]
         settled = self._settle_unknown(ids, placer.token_offsets)

@@ -88,7 +88,7 @@ class _KernelStage:
     def align(self, text: np.ndarray, doc_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, Alignment]:
         if self._leaves(text, doc_ends):
             return text, doc_ends, None
-        return self._rewrite(text, doc_ends, np.empty((text.size + text.size // 8 + normalize.BLOCK, 2), np.int64))
+        return self._rewrite(text, doc_ends, np.empty((_first_room(text), 2), np.int64))
 
     def _leaves(self, text: np.ndarray, doc_ends: np.ndarray) -> bool:
         raise NotImplementedError
@@ -102,7 +102,7 @@ class _KernelStage:
 
     def _rewrite(self, text: np.ndarray, doc_ends: np.ndarray, origins: Alignment) -> tuple[np.ndarray, np.ndarray, Alignment]:
         text, doc_ends = read_only(text), read_only(np.ascontiguousarray(doc_ends, np.int64))
-        self._make_room(text.size + text.size // 8 + normalize.BLOCK)
+        self._make_room(_first_room(text))
         out_ends, state = np.empty(doc_ends.size, np.int64), _start_at(0, 0, 0)
         while state[normalize.DOCUMENT] < doc_ends.size:
             self._call(text, doc_ends, state, self._out, out_ends, _NO_ORIGINS if origins is None else origins)
@@ -110,15 +110,20 @@ class _KernelStage:
             if missing < 0:
                 self._go_on(text, doc_ends, state, out_ends)
             elif missing:
-                self._make_room(self._out.size + missing)
-            if origins is not None and origins.shape[0] < self._out.size:
-                origins = _grow(origins, self._out.size)
+                needed = int(state[normalize.WRITTEN]) + missing
+                self._make_room(needed)
+                origins = origins if origins is None or len(origins) >= needed else _grow(origins, needed)
         written = int(state[normalize.WRITTEN])
         return read_only(self._out[:written]), read_only(out_ends), None if origins is None else origins[:written]
 
     def _make_room(self, size: int) -> None:
         if self._out.size < size:
             self._out = _grow(self._out, size)
+
+
+def _first_room(text: np.ndarray) -> int:
+    """Room for what most texts become; a text that grows more is given more."""
+    return int(text.size + text.size // 8 + normalize.BLOCK)
 
 
 def _start_at(document: int, position: int, written: int) -> np.ndarray:

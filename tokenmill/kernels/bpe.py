@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenmill.kernels.base_symbols import WordForms, look_up_symbols
+from tokenmill.kernels.base_symbols import UNKNOWN, WordForms, look_up_symbols
 from tokenmill.kernels.bpe_merge import LANES, NO_PAIR, SHORT_SYMBOLS, MergeScratch, merge_long, merge_short, rank_at
 from tokenmill.kernels.compiling import inline_part, kernel, part, part_of_tables
 from tokenmill.kernels.intrinsics import borrow, copy_64_bytes, flatten, load_item, store_item
@@ -249,12 +249,32 @@ def encode_words(tables, cache, text, start, word_ends, words, ids, used):
     return used
 
 
+@part
+def count_most_symbols(tables, size, words):
+    """How many ids so many words of `size` bytes together can have: one a byte, and one more a word that has an ending."""
+    return size + (words if tables.forms.ending != UNKNOWN else np.int64(0))
+
+
+@part
+def count_most_pieces(tables, size, words):
+    """As `count_most_symbols`, of a WordPiece model."""
+    return size
+
+
+count_most_ids = part_of_tables({BpeTables: count_most_symbols, WordPieceTables: count_most_pieces})
+
+
 @kernel
 def encode_block(tables, cache, text, starts_at, word_ends, doc_words, ids, used, doc_ids):
     """Encode a block of words; `doc_ids[k]` becomes the number of ids at which the k-th document that ends in the block ends.
 
-    `doc_words`: int64[k], at which word of the block each of them ends. Returns how many `ids` stand then.
+    `doc_words`: int64[k], at which word of the block each of them ends. Returns how many `ids` stand then; without room for all
+    that the words may become, and IDS_IN_VAIN, nothing is encoded, and it is minus the size that `ids` must have.
     """
+    size = word_ends[word_ends.size - 1] - starts_at if word_ends.size else np.int64(0)
+    needed = used + count_most_ids(tables, size, np.int64(word_ends.size)) + IDS_IN_VAIN
+    if needed > ids.size or doc_words.size > doc_ids.size:
+        return -needed
     word, start = np.int64(0), np.int64(starts_at)
     for document in range(doc_words.size):
         stop = doc_words[document]
@@ -276,7 +296,7 @@ def find_unmerged(tables, scratch, text, ends, token_ids, unmerged):
     """
     ids = np.empty(text.size + 1, np.int32)
     start = np.int64(0)
-    for token in range(ends.size):
+    for token in range(min(ends.size, unmerged.size)):
         size = encode_word(tables, text, start, ends[token], ids, np.int64(0), scratch)
         unmerged[token] = size != 1 or ids[0] != token_ids[token]
         start = ends[token]
@@ -289,7 +309,7 @@ def encode_each(tables, scratch, text, ends, ids, id_ends):
     `ids`: int32[bytes of the text, and one more a word with an ending].
     """
     used, start = np.int64(0), np.int64(0)
-    for word in range(ends.size):
+    for word in range(min(ends.size, id_ends.size)):
         used += encode_word(tables, text, start, ends[word], ids, used, scratch)
         id_ends[word] = used
         start = ends[word]

@@ -16,6 +16,8 @@ def put_lengths_first(data, ends, target):
     start = at = 0
     for item in range(ends.size):
         length = ends[item] - start
+        if at + LENGTH_BYTES + length > target.size:
+            break
         for byte in range(LENGTH_BYTES):
             target[at + byte] = length >> 8 * byte & 0xFF
         at = copy_bytes(data, start, ends[item], target, at + LENGTH_BYTES)

@@ -36,6 +36,7 @@ from tokenmill.kernels.normalize import (
     read_character,
     read_three,
     read_two,
+    room_of,
 )
 from tokenmill.kernels.scan_bytes import decode_character
 
@@ -140,7 +141,7 @@ def map_run(table, text, position, end, out, written, origins, state):
     Each length of characters has its own loop: where a loaded byte decides how far to go, each step waits for the one before.
     """
     table, text, out, origins, state = borrow(table), borrow(text), borrow(out), borrow(origins), borrow(state)
-    room, last, keeps_spaces = out.size - BLOCK, min(end, text.size - 8), table.entries[0x20] < 0
+    room, last, keeps_spaces = room_of(out, origins) - BLOCK, min(end, text.size - 8), table.entries[0x20] < 0
     while position < last and written <= room:
         first = position
         if text[position] == 0x20 and text[position + 1] >= 0x80 and keeps_spaces:
@@ -202,13 +203,13 @@ def map_characters(table, text, doc_ends, state, out, out_ends, origins):
     out, out_ends, origins = borrow(out), borrow(out_ends), borrow(origins)
     document, position, written = state[DOCUMENT], state[POSITION], state[WRITTEN]
     missing = np.int64(0)
-    while document < doc_ends.size and not missing:
+    while document < min(doc_ends.size, out_ends.size) and not missing:
         end = doc_ends[document]
         while position < end and not missing:
             position, written = map_run(table, text, position, end, out, written, origins, state)
             if position == end:
                 break
-            if written + table.longest > out.size:
+            if written + table.longest > room_of(out, origins):
                 missing = table.longest
                 break
             length, written = map_character(table, text, position, end, out, written, origins, state)

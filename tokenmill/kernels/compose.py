@@ -14,7 +14,7 @@ import numpy as np
 
 from tokenmill.kernels.compiling import part
 from tokenmill.kernels.intrinsics import borrow
-from tokenmill.kernels.normalize import note_origins, read_character
+from tokenmill.kernels.normalize import note_origins, read_character, room_of
 from tokenmill.kernels.utf8 import write_code_point
 
 #: Bits of `flags`: nothing before the character changes with it; it does not stay as it is; it can be joined to the one before;
@@ -165,7 +165,7 @@ def write_stretch(stretch, size, out, written, origins):
 
 
 @part
-def collect_stretch(tables, text, position, end, stretch):
+def collect_stretch(tables, text, position, end, stretch, spare):
     """Decompose the stretch that begins at `position`; returns how many code points it has (-1: no room), and where it ends."""
     size, first = np.int64(0), position
     while position < end:
@@ -174,7 +174,7 @@ def collect_stretch(tables, text, position, end, stretch):
             point, length = read_character(text, position, end)
         if point < 0 or (position > first and tables.flags[point] & STARTS):
             break
-        if size + LONGEST_DECOMPOSITION > stretch.shape[0]:
+        if size + LONGEST_DECOMPOSITION > min(stretch.shape[0], spare.shape[0]):
             return np.int64(-1), first
         size = add_decomposed(tables, stretch, size, point, position, position + length)
         position += length
@@ -189,12 +189,12 @@ def rewrite_stretch(tables, text, position, end, stretch, spare, out, written, o
     """
     tables, text, stretch, spare = borrow(tables), borrow(text), borrow(stretch), borrow(spare)
     out, origins = borrow(out), borrow(origins)
-    size, stop = collect_stretch(tables, text, position, end, stretch)
+    size, stop = collect_stretch(tables, text, position, end, stretch, spare)
     if size < 0:
         return position, written, -2 * stretch.shape[0]
     order_marks(stretch, size, spare)
     if tables.pairs.shape[0]:
         size = compose_stretch(tables.pairs, stretch, size)
-    if written + 4 * size > out.size:
+    if written + 4 * size > room_of(out, origins):
         return position, written, 4 * size
     return stop, write_stretch(stretch, size, out, written, origins), np.int64(0)

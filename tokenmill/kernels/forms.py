@@ -23,6 +23,7 @@ from tokenmill.kernels.normalize import (
     read_character,
     read_three,
     read_two,
+    room_of,
 )
 from tokenmill.kernels.scan_bytes import copy_bytes
 
@@ -109,7 +110,7 @@ def normalize_document(tables, text, position, end, stretch, spare, out, written
     missing = np.int64(0)
     while position < end and not missing:
         stop = end_of_form(flags, combining, text, position, end)
-        if written + stop - position > out.size:
+        if written + stop - position > room_of(out, origins):
             return position, written, stop - position
         position, written = stop, copy_run(text, position, stop, out, written, origins)
         if position < end:
@@ -127,7 +128,7 @@ def apply_form(tables, text, doc_ends, state, stretch, spare, out, out_ends, ori
     stretch, spare, out, out_ends, origins = borrow(stretch), borrow(spare), borrow(out), borrow(out_ends), borrow(origins)
     document, position, written = state[DOCUMENT], state[POSITION], state[WRITTEN]
     missing = np.int64(0)
-    while document < doc_ends.size:
+    while document < min(doc_ends.size, out_ends.size):
         end = doc_ends[document]
         position, written, missing = normalize_document(tables, text, position, end, stretch, spare, out, written, origins)
         if missing:

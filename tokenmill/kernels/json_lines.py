@@ -103,7 +103,8 @@ def read_records(block, keys, sinks, starts, kinds, bounds, most):
     """
     block, (text_key, id_key), (text, ids) = borrow(block), borrow(keys), borrow(sinks)
     lines = records = documents = position = text_at = id_at = np.int64(0)
-    while position < block.size - PADDING and records < most:
+    room = min(starts.size, kinds.size, bounds.shape[1] - 1)
+    while position < block.size - PADDING and records < most and lines < room:
         first = skip_space(block, position)
         stop, kind = first, BLANK
         if block[first] != _NEWLINE:

@@ -57,7 +57,7 @@ def take_lines(block, starts, text, bounds):
     """
     block, text = borrow(block), borrow(text)
     position = at = np.int64(0)
-    for line in range(starts.size):
+    for line in range(min(starts.size, bounds.size - 1)):
         stop = end_of_line(block, position)
         has_return = stop > position and block[stop - 1] == _RETURN and stop < block.size - PADDING
         at = copy_bytes(block, position, stop - has_return, text, at)

@@ -31,7 +31,7 @@ def measure_documents(text, ends, classes, characters, words):
     """
     text, classes = borrow(text), borrow(classes)
     position = np.int64(0)
-    for document in range(ends.size):
+    for document in range(min(ends.size, characters.size, words.size)):
         end = ends[document]
         found_characters = found_words = np.int64(0)
         was_space = np.uint64(1)
@@ -67,7 +67,7 @@ def find_differences(ids, offsets, spelled, spelled_ends, roles, spaced, text, e
     """
     ids, spelled, spelled_ends, text = borrow(ids), borrow(spelled), borrow(spelled_ends), borrow(text)
     start = np.int64(0)
-    for document in range(ends.size):
+    for document in range(min(ends.size, differences.size)):
         end, position, same = ends[document], start, True
         is_first, waits = True, False
         for place in range(offsets[document], offsets[document + 1]):

@@ -1,12 +1,13 @@
 """Normalizing text, what is common to both ways: characters by themselves (character_map.py), Unicode forms (forms.py).
 
 Both go over a batch of documents and write the new text to `out` (uint8[m]) and where its documents end to `out_ends` (int64[d]).
-`state` (int64[8]) says where to go on: the document, the position in the text, how much of `out` is written, and the most room
-that was missing when a call ended before the last document. Then the caller gives a larger `out` with the same beginning; what a
-negative number asks for, the kernels say.
+`state` (int64[8]) says where to go on: the document, the position in the text, how much of `out` is written, and the room that
+was missing when a call ended before the last document. The caller then gives arrays with room for so many bytes more than are
+written, and the same beginning; what a negative number asks for, the kernels say.
 
-`origins` is an int64[m, 2] array, or one of no rows where nobody asks: for each byte written, where the characters that it came
-from begin and end in `text`. Bytes that are no UTF-8 stay as they are.
+`origins` is an int64[k, 2] array, or one of no rows where nobody asks: for each byte written, where the characters that it came
+from begin and end in `text`. Its length need not be that of `out`: `room_of` says how many bytes both have room for. Bytes that
+are no UTF-8 stay as they are.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ STATE_SIZE = 8
 BLOCK = 64
 
 _TWO_BYTES, _THREE_BYTES = np.uint64(0xFFFF), np.uint64(0xFFFFFF)
+
+
+@part
+def room_of(out, origins):
+    """How many bytes may be written: as many as the shorter of the arrays holds that are written to."""
+    return min(out.size, origins.shape[0]) if origins.shape[0] else out.size
 
 
 @part

@@ -38,7 +38,7 @@ def place_best_fit(sizes, block, places):
     below = np.empty(sizes.size, np.int64)
     bits = np.zeros(block // _WORD_BITS + 1, np.uint64)
     blocks = 0
-    for item in range(sizes.size):
+    for item in range(min(sizes.size, places.size)):
         room = find_room(bits, sizes[item])
         if room == NONE:
             chosen, room = blocks, block

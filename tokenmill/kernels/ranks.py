@@ -42,7 +42,7 @@ def split_tokens(table, text, ends, longest, splits):
     """
     bounds, found = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
     start = np.int64(0)
-    for token in range(ends.size):
+    for token in range(min(ends.size, splits.size)):
         splits[token] = split_token(table.entries, table.arena, text, start, ends[token], bounds, found)
         start = ends[token]
 

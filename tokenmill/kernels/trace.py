@@ -33,7 +33,7 @@ def place_words(text, position, words, word_ends, marks, spans):
     """
     text, words, word_ends, spans = borrow(text), borrow(words), borrow(word_ends), borrow(spans)
     start = np.int64(0)
-    for word in range(word_ends.size):
+    for word in range(min(word_ends.size, spans.shape[0])):
         end = word_ends[word]
         marked = marks and end > start and words[start] == _SPACE
         first = start + 1 if marked else start
@@ -77,7 +77,7 @@ def place_tokens(text, word_spans, token_ends, ids, lengths, known, fuses, spans
     lengths, known, spans = borrow(lengths), borrow(known), borrow(spans)
     first = np.int64(0)
     for word in range(token_ends.size):
-        last, start, end = token_ends[word], word_spans[word, 0], word_spans[word, 1]
+        last, start, end = min(token_ends[word], spans.shape[0]), word_spans[word, 0], word_spans[word, 1]
         total, unknown = np.int64(0), np.int64(0)
         for token in range(first, last):
             length = lengths[ids[token]]

@@ -54,7 +54,7 @@ def grow_tree(edges, text, ends, backwards, origins, depths, last_nodes):
     the root, `last_nodes` (int32[t]) where each token ends.
     """
     nodes, start = np.int64(1), np.int64(0)
-    for token in range(ends.size):
+    for token in range(min(ends.size, last_nodes.size)):
         node = np.int64(ROOT)
         for step in range(ends[token] - start):
             byte = text[ends[token] - 1 - step] if backwards else text[start + step]
