@@ -60,7 +60,8 @@ def add_up_files(files: Sequence[SourceFile], records: Mapping[int, Mapping[str,
     if missing := sorted(set(range(splits)) - set(records)):
         raise errors.AccountingError(f"split {missing[0]} of {splits} left no record ({len(missing)} did not); run the job again")
     accounts: dict[str, dict[str, Any]] = {
-        file.name: {"name": file.name, "size": file.size, "fingerprint": [0, 0], **dict.fromkeys(SUMMED, 0)} for file in files
+        file.name: {"name": file.name, "size": file.size, "format": file.kind, "fingerprint": [0, 0], **dict.fromkeys(SUMMED, 0)}
+        for file in files
     }
     for record in records.values():
         for name, part in record["files"].items():

@@ -70,6 +70,7 @@ def build_dataset(
             folder.sweep()
         stamps = {file.path: plan.stamps[file.name] for file in plan.files}
         states = {file.path: UNKNOWN for file in plan.files} | plan.states
+        build.state.passed_over = list(plan.passed_over)
         _remember(build, remember_files(states, stamps, seen))
     manifest = read_manifest(build.tokens if config.encode.enabled else build.counts) or {}
     build.run.reporter.tell("build", describe_result(manifest["totals"], steps))
@@ -157,7 +158,9 @@ def make_corpus(config: BuildConfig) -> Corpus:
     columns = (section.text_column, section.id_column, section.document, section.invalid_utf8)
     read = ReadOptions(*columns, pair_column=pair, max_document_bytes=document_bytes_of(section.max_document_mb))
     most = MaxRejects.parse(section.max_rejects)
-    return Corpus(tuple(section.inputs), section.format, read, section.limit, split_bytes_of(config.split_mb), most)
+    return Corpus(
+        tuple(section.inputs), section.format, read, section.limit, split_bytes_of(config.split_mb), most, section.encoding
+    )
 
 
 def make_training(config: BuildConfig) -> TrainingOptions:

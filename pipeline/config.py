@@ -61,6 +61,7 @@ class InputSection(Section):
 
     inputs: Strings = Field(min_length=1)
     format: InputFormatName = "auto"
+    encoding: str = "utf-8"
     text_column: str = "text"
     id_column: str | None = None
     document: DocumentName = "line"

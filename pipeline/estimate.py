@@ -31,9 +31,10 @@ from pipeline.build import make_corpus, make_training
 from pipeline.build_steps import choose_rows
 from pipeline.config import BuildConfig
 from pipeline.driver import make_encode_options
-from pipeline.inputs import pack_ranges, resolve_inputs
-from pipeline.planning import Corpus, count_paying_workers
+from pipeline.inputs import pack_ranges
+from pipeline.planning import Corpus, count_paying_workers, list_corpus
 from pipeline.progress import count_things
+from pipeline.recognition import recognise_files
 from tokenmill import schemas
 from tokenmill.errors import NothingToTrainOnError, UsageError
 from tokenmill.pretokenizers import PreTokenizer
@@ -107,7 +108,7 @@ class Estimate:
 def estimate_build(config: BuildConfig, share: float) -> tuple[Estimate, Sample]:
     """Sample the corpus of a configuration and reckon what building it takes. Raises as planning and training do."""
     corpus, training = make_corpus(config), make_training(config)
-    files = resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
+    files = recognise_files(list_corpus(corpus).files, format=corpus.format)
     units = pack_ranges([part for file in files for part in cut_file(file, corpus.read, SAMPLE_BYTES)], SAMPLE_BYTES)
     parts = [part for file in files for part in cut_file(file, corpus.read, corpus.split_bytes)]
     whole = pack_ranges(parts, corpus.split_bytes)

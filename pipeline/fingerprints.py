@@ -95,7 +95,8 @@ def name_run(keys: Sequence[str]) -> str:
 
 def _describe_range(part: Range, stamp: str) -> list[Any]:
     file = part.file
-    return [file.name, file.format, file.compression, file.document, stamp, part.start, part.end, part.first_row, part.rows]
+    kind = [file.name, file.format, file.compression, file.document, *([file.encoding] if file.encoding else [])]
+    return [*kind, stamp, part.start, part.end, part.first_row, part.rows]
 
 
 def _hash(value: Any) -> str:

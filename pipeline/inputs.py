@@ -1,6 +1,7 @@
 """From the INPUT arguments of the command line to files, and from files to splits. All of it runs in the driver, before any job.
 
-    resolve_inputs(["corpus/", "extra.jsonl.gz"])  ->  [SourceFile, ...]     which files, of what format, under which names
+    list_inputs(["corpus/", "extra.jsonl.gz"])     ->  Inputs                which files, under which names
+    resolve_inputs(...)                            ->  [SourceFile, ...]     the same files, of the formats that they hold
     plan_splits(files, options=..., ...)           ->  [Split, ...]          the units of parallel work, in corpus order
 
 The order of the arguments is the order of the corpus; inside a folder or glob, files are sorted by name.
@@ -10,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import glob
 import hashlib
 import itertools
 import os
@@ -21,12 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
-from pipeline.listing import glob_root, is_remote, list_local, list_stdlib, without_hidden
+from pipeline.listing import is_remote, list_local, list_stdlib
+from pipeline.listing_remote import list_remote
+from pipeline.recognition import describe_left_out, recognise_files
 from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.unicode_text import SURROGATE
-from transforms.files import escape_glob
+from transforms.encodings import name_encoding
 from transforms.input_formats import DEFAULT_FORMAT, FORMATS, find_by_extension, format_of
 from transforms.read import cut_file
 from transforms.read_dataset import parse_dataset_name
@@ -53,93 +53,105 @@ class _Found:
     prefix: str = ""
 
 
-def resolve_inputs(inputs: Sequence[str], *, format: str = "auto", document: str = "line") -> list[SourceFile]:
-    """Find the files that paths, globs, folders, `hf:`, `disk:` and `stdlib` stand for, in corpus order.
+@dataclass(frozen=True)
+class Inputs:
+    """The files that the inputs stand for, in corpus order, of the formats that their names say.
 
-    `format` is `auto` (by extension, `text` where that says nothing), `text`, `jsonl`, `parquet` or `arrow`; compression always
-    goes by the extension. `document` is `line` or `file`, for text. In folders and globs, hidden files and those that begin with
-    `_` are left out. Names are relative to the folder or glob root; where two would be the same, to the roots' common parent.
+    `left_out`: names that are hidden or not final yet. `passed_over`: paths of files whose names say nothing, in folders with
+    files that have columns.
+    """
+
+    files: list[SourceFile]
+    left_out: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()
+
+
+def resolve_inputs(
+    inputs: Sequence[str], *, format: str = "auto", document: str = "line", encoding: str = "utf-8"
+) -> list[SourceFile]:
+    """The files that inputs stand for, in corpus order, as their contents have them: `list_inputs`, then `recognise_files`."""
+    return recognise_files(list_inputs(inputs, format=format, document=document, encoding=encoding).files, format=format)
+
+
+def list_inputs(inputs: Sequence[str], *, format: str = "auto", document: str = "line", encoding: str = "utf-8") -> Inputs:
+    """Find the files that paths, globs, folders, `hf:`, `disk:` and `stdlib` stand for. None of them is opened.
+
+    `format` is `auto` (by extension, `text` where that says nothing) or the name of a format; compression goes by the extension.
+    `document` is `line` or `file`, for text. In folders and globs, hidden and unfinished files are left out. Names are relative
+    to the folder or glob root; where two would be the same, to the roots' common parent.
 
     Raises `UnreadableFileError` for an input that matches nothing, `UsageError` for a file that is given twice.
     """
-    found = [file for text in inputs for file in _find_input(text, format=format, document=document)]
+    options = {"format": format, "document": document, "encoding": name_encoding(encoding)}
+    swept = [_find_input(text, options) for text in inputs]
+    found = [file for sweep in swept for file in sweep.found]
     _refuse_repeated(found)
-    return _name_files(found)
+    left_out = tuple(name for sweep in swept for name in sweep.left_out)
+    return Inputs(_name_files(found), left_out, tuple(path for sweep in swept for path in sweep.passed_over))
 
 
-def _find_input(text: str, *, format: str, document: str) -> list[_Found]:
+@dataclass(frozen=True)
+class _Sweep:
+    """What one input stands for, and what it leaves out."""
+
+    found: list[_Found]
+    left_out: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()
+
+
+def _find_input(text: str, options: dict[str, str]) -> _Sweep:
     if not text:  # of a shell's variable that is not set: the current folder is called "."
         raise UsageError("an input is empty; give a file, a folder or a glob, `.` for the current folder")
     if text.startswith(("hf:", "disk:")):
-        return [_find_dataset(text)]
+        return _Sweep([_find_dataset(text)])
     if text == "stdlib":
-        return _find_stdlib()
-    root, names = _list_remote(text) if is_remote(text) else list_local(text)
-    if not names:
-        raise UnreadableFileError(f"no file at {text!r}; {_describe_near(text)}")
-    described = {"format": format, "document": document}
-    return [_Found(root, name, describe_file(root, name=name, size=size, **described)) for name, size in sorted(names.items())]
+        return _Sweep(_find_stdlib())
+    listing = list_remote(text) if is_remote(text) else list_local(text)
+    if not listing.files:
+        raise UnreadableFileError(f"no file at {text!r}; {_describe_near(text, listing.left_out)}")
+    root, sizes = listing.root, sorted(listing.files.items())
+    found = [_Found(root, name, describe_file(root, name=name, size=size, **options)) for name, size in sizes]
+    passed_over = _find_unknown(found) if listing.is_swept and options["format"] == "auto" else set()
+    kept = [file for file in found if file.source.path not in passed_over]
+    return _Sweep(kept, listing.left_out, tuple(sorted(passed_over)))
 
 
-def describe_file(root: str, *, name: str, size: int, format: str, document: str) -> SourceFile:
+def _find_unknown(found: Sequence[_Found]) -> set[str]:
+    """Paths of files whose names say nothing of their format, where others have columns: `README.md` beside `a.jsonl`."""
+    if not any(format_of(file.source).has_columns for file in found):
+        return set()
+    return {file.source.path for file in found if _split_name(file.source.path)[0] is None}
+
+
+def describe_file(root: str, *, name: str, size: int, format: str, document: str, encoding: str = "") -> SourceFile:
     """The file `name` below `root`: its format, unless given, and its compression are those that its name says."""
-    stem, extension = posixpath.splitext(name.lower())
-    compression = _COMPRESSIONS.get(extension, "")
-    if format == "auto":
-        format = find_by_extension(posixpath.splitext(stem)[1] if compression else extension) or DEFAULT_FORMAT
+    named, compression = _split_name(posixpath.join(root, name))
+    format = (named or DEFAULT_FORMAT) if format == "auto" else format
     document = "line" if FORMATS[format].has_columns else document
-    return SourceFile(posixpath.join(root, name), name, format, compression, size, document)
+    return SourceFile(posixpath.join(root, name), name, format, compression, size, document, encoding)
 
 
-def _list_remote(text: str) -> tuple[str, dict[str, int]]:
-    """As `list_local`, folders by their prefixes: a store of objects has no others."""
-    try:
-        return _list_pattern(text) if glob.has_magic(text) else _list_prefix(text)
-    except ValueError as error:
-        raise UsageError(f"{text}: {error}") from error
-    except OSError as error:
-        raise UnreadableFileError(f"{text}: cannot be listed: {error}") from error
+def _split_name(path: str) -> tuple[str | None, str]:
+    """The format, None where there is none, and the compression that a path says: `a.jsonl.gz` says `jsonl` and `gz`.
+
+    A file without an ending is what its folder is called: `a.jsonl/part-00000`, as Hadoop writes them.
+    """
+    stem, extension = posixpath.splitext(path.lower())
+    compression = _COMPRESSIONS.get(extension, "")
+    if compression:
+        extension = posixpath.splitext(stem)[1]
+    return find_by_extension(extension or posixpath.splitext(posixpath.dirname(stem))[1]), compression
 
 
-def _list_prefix(text: str) -> tuple[str, dict[str, int]]:
-    if not text.endswith("/") and (found := _match(text)):
-        root = posixpath.dirname(text)
-        return root, _relative(found, root)
-    root = text.rstrip("/")
-    return root, without_hidden(_relative(_match(root + "/**"), root), "")
-
-
-def _list_pattern(text: str) -> tuple[str, dict[str, int]]:
-    """Files of a glob, unless it is the very name of a file or a folder; both are told by one listing, which may take long."""
-    folder = text.rstrip("/")
-    named = _match(escape_glob(folder) + "**")
-    if text in named:
-        return posixpath.dirname(text), {posixpath.basename(text): named[text]}
-    if inside := {path: size for path, size in named.items() if path.startswith(folder + "/")}:
-        return folder, without_hidden(_relative(inside, folder), "")
-    root = glob_root(text)
-    matches = _match(text + "**" if text.endswith("/") else text)
-    return root, without_hidden(_relative(matches, root), text.removeprefix(root))
-
-
-def _match(pattern: str) -> dict[str, int]:
-    """Files and their sizes; the empty objects `folder/` by which stores show folders are none."""
-    found: Any = FileSystems.match([pattern])
-    matches = {match.path: match.size_in_bytes for match in found[0].metadata_list}
-    return {path: size for path, size in matches.items() if size or not path.endswith("/")}
-
-
-def _relative(matches: dict[str, int], root: str) -> dict[str, int]:
-    return {path.removeprefix(root + "/"): size for path, size in matches.items()}
-
-
-def _describe_near(text: str) -> str:
+def _describe_near(text: str, left_out: Sequence[str]) -> str:
     """What a user may have meant by a path that matches nothing: the names in the nearest folder that there is."""
+    if left_out:
+        return f"{describe_left_out(left_out)}; rename what is complete"
     if is_remote(text):
         return "check the path, and that the file system's credentials can list it"
     path = os.path.normpath(text)
     if os.path.isdir(path):
-        return "the folder holds no file, hidden ones and those beginning with _ aside"
+        return "the folder holds no file"
     folder = os.path.dirname(path)
     while folder and not os.path.isdir(folder):
         path, folder = folder, os.path.dirname(folder)
@@ -162,10 +174,12 @@ def _find_dataset(text: str) -> _Found:
 
 
 def _find_stdlib() -> list[_Found]:
-    return [
-        _Found(None, name, SourceFile(path, name, "text", size=os.path.getsize(path), document="file"))
-        for name, path in list_stdlib().items()
-    ]
+    return [_Found(None, name, _source_of_stdlib(name, path)) for name, path in list_stdlib().items()]
+
+
+def _source_of_stdlib(name: str, path: str) -> SourceFile:
+    """One document; as Python itself goes by these files, nothing in them needs a look."""
+    return SourceFile(path, name, "text", size=os.path.getsize(path), document="file", is_recognised=True)
 
 
 def _refuse_repeated(found: Iterable[_Found]) -> None:

@@ -10,17 +10,29 @@ import os
 import posixpath
 import stat
 import sysconfig
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tokenmill.errors import UnreadableFileError
-
-_Value = TypeVar("_Value")
 
 #: Size, time of change, time of change of the entry, number of the file. Only a file that nobody touched keeps all four.
 FileState = tuple[int, int, int, int]
 #: Of a file that is not there, or not on this machine, or whose state is not to be trusted.
 UNKNOWN: FileState = (0, 0, 0, 0)
+
+#: How names end while a download, a copy or an editor is at work.
+_UNFINISHED: tuple[str, ...] = (
+    ".part",
+    ".partial",
+    ".filepart",
+    ".tmp",
+    ".temp",
+    ".crdownload",
+    ".download",
+    ".opdownload",
+    ".aria2",
+)
+_UNFINISHED += (".opdownload", ".swp", ".swo", ".swx", "~")
 
 
 def is_remote(path: str) -> bool:
@@ -37,18 +49,48 @@ def look_at(path: str) -> FileState:
     return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
-def list_local(text: str) -> tuple[str, dict[str, int]]:
-    """The root and, relative to it, the files with their sizes. A path that exists is no glob, whatever it is called."""
+@dataclass(frozen=True)
+class Listing:
+    """What a path, glob or folder stands for: files with their sizes, by names relative to `root`.
+
+    `left_out` are names that are hidden or not final yet, which folders and globs do not take. `is_swept`: nobody named these
+    files, nor the ending of their names.
+    """
+
+    root: str
+    files: dict[str, int]
+    left_out: tuple[str, ...] = ()
+    is_swept: bool = False
+
+
+def list_local(text: str) -> Listing:
+    """The files of this machine that an input stands for. A path that exists is no glob, whatever it is called."""
     path = os.path.normpath(text)
     if os.path.isdir(path):
-        return path, {name: measure_file(os.path.join(path, name)) for name in walk_folder(path)}
+        taken, left_out = sort_out(walk_folder(path))
+        sizes = {name: measure_file(os.path.join(path, name)) for name in taken}
+        return Listing(path, sizes, left_out, is_swept=True)
     if os.path.exists(path):
-        return os.path.dirname(path), {os.path.basename(path): measure_file(path)}
+        refuse_unfinished(path)
+        return Listing(os.path.dirname(path), {os.path.basename(path): measure_file(path)})
     root = glob_root(path)
     _refuse_unlisted(path)
     matches = [match for match in glob.glob(path, recursive=True) if not _is_passed_over(match, path)]
-    paths = without_hidden({os.path.relpath(match, root or "."): match for match in matches}, path.removeprefix(root))
-    return root, {name: measure_file(match) for name, match in paths.items()}
+    paths = {os.path.relpath(match, root or "."): match for match in matches}
+    taken, left_out = sort_out(paths, pattern=path.removeprefix(root))
+    sizes = {name: measure_file(paths[name]) for name in taken}
+    return Listing(root, sizes, left_out, is_swept=is_sweeping(path))
+
+
+def is_sweeping(pattern: str) -> bool:
+    """Whether a glob takes files whatever their names end with: `data/*` does, `data/*.jsonl` does not."""
+    return pattern.endswith("*")
+
+
+def refuse_unfinished(path: str) -> None:
+    """Refuse a file that was named itself, and is still being written by its name."""
+    if is_unfinished(path):
+        raise UnreadableFileError(f"{path}: has the name of an unfinished file; rename it when it is complete")
 
 
 def _refuse_unlisted(pattern: str) -> None:
@@ -89,15 +131,16 @@ def measure_file(path: str) -> int:
 
 
 def walk_folder(folder: str) -> Iterator[str]:
-    """Files below a folder, through links to other folders too (each once), without hidden ones and those that begin with `_`."""
+    """Names below a folder, through links to other folders too (each once); of a hidden folder its own alone, with a `/`."""
     seen: set[str] = set()
     for parent, folders, files in os.walk(folder, followlinks=True, onerror=_refuse_folder):
         real = os.path.realpath(parent)
+        hidden = [] if real in seen else [name + "/" for name in folders if is_hidden(name)]
         folders[:] = [] if real in seen else [name for name in folders if not is_hidden(name)]
         if real in seen:
             continue
         seen.add(real)
-        yield from (os.path.relpath(os.path.join(parent, name), folder) for name in files if not is_hidden(name))
+        yield from (os.path.join(os.path.relpath(parent, folder), name).removeprefix("./") for name in (*files, *hidden))
 
 
 def _refuse_folder(error: OSError) -> None:
@@ -106,13 +149,27 @@ def _refuse_folder(error: OSError) -> None:
     ) from error
 
 
-def without_hidden(files: dict[str, _Value], pattern: str) -> dict[str, _Value]:
-    """Leave out hidden files, and those that begin with `_`, unless the pattern spells such a name."""
-    return files if is_hidden(pattern) else {name: value for name, value in files.items() if not is_hidden(name)}
+def sort_out(names: Iterable[str], pattern: str = "") -> tuple[list[str], tuple[str, ...]]:
+    """Names that a folder or glob takes, and those it leaves out: hidden ones unless the pattern spells such a name, and
+    unfinished ones.
+    """
+    with_hidden = is_hidden(pattern)
+    taken: list[str] = []
+    left_out: list[str] = []
+    for name in names:
+        (left_out if is_unfinished(name) or (is_hidden(name) and not with_hidden) else taken).append(name)
+    return taken, tuple(sorted(left_out))
 
 
 def is_hidden(name: str) -> bool:
+    """Whether a name, or that of a folder above it, begins with a dot or `_`."""
     return any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether programs give such a name to what they are still writing: downloads, copies, files open in an editor."""
+    base = posixpath.basename(name).lower()
+    return base.endswith(_UNFINISHED) or (len(base) > 1 and base[0] == base[-1] == "#")
 
 
 def glob_root(pattern: str) -> str:
@@ -138,8 +195,8 @@ def list_paths(inputs: Sequence[str]) -> list[str] | None:
         if text == "stdlib":
             paths += list_stdlib().values()
             continue
-        root, names = list_local(text)
-        paths += (posixpath.join(root, name) for name in sorted(names))
+        listing = list_local(text)
+        paths += (posixpath.join(listing.root, name) for name in sorted(listing.files))
     return paths
 
 

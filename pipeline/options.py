@@ -55,7 +55,14 @@ CORPUS_OPTIONS = add_options(
         type=click.Choice(INPUT_FORMATS),
         default="auto",
         show_default=True,
-        help="What the files hold; auto goes by their names (.jsonl.gz, .parquet, ...).",
+        help="What the files hold; auto goes by their contents, and for text by their names (.jsonl, .txt).",
+    ),
+    click.option(
+        "--encoding",
+        default="utf-8",
+        show_default=True,
+        metavar="NAME",
+        help="Encoding of text and JSON lines, as Python calls it: utf-16, latin-1, shift_jis, ...",
     ),
     click.option("--text-column", default="text", show_default=True, help="Column or JSON key that holds the text."),
     click.option("--id-column", help="Column or JSON key that holds document ids; without it a document is called FILE:ROW."),
@@ -243,7 +250,8 @@ def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:
     most_bytes = document_bytes_of(options.get("max_document_mb", 128))
     read = ReadOptions(**{name: options[name] for name in names if name in options}, max_document_bytes=most_bytes)
     most, size = MaxRejects.parse(options["max_rejects"]), split_bytes_of(options["split_mb"])
-    return Corpus(inputs, format=options["format"], read=read, limit=options["limit"], split_bytes=size, max_rejects=most)
+    how = {"format": options["format"], "encoding": options["encoding"], "limit": options["limit"]}
+    return Corpus(inputs, read=read, split_bytes=size, max_rejects=most, **how)
 
 
 def choose_rows(options: dict[str, Any]) -> RowOptions:

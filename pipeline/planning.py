@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pipeline.accounting import MaxRejects
 from pipeline.fingerprints import Known, stamp_files
 from pipeline.forked import ForkedWorkers
-from pipeline.inputs import DEFAULT_SPLIT_BYTES, plan_splits, resolve_inputs
+from pipeline.inputs import DEFAULT_SPLIT_BYTES, Inputs, list_inputs, plan_splits
 from pipeline.listing import FileState, is_remote, look_at
 from pipeline.progress import Reporter, count_things
+from pipeline.recognition import describe_left_out, describe_misnamed, describe_parts, describe_passed_over, recognise_files
 from tokenmill.errors import UnreadableFileError, UsageError
+from transforms.encodings import name_encoding
 from transforms.splits import ReadOptions, SourceFile, Split
 
 #: Below this much input one process is done before a second one has started.
@@ -49,6 +51,7 @@ class Corpus:
     limit: int | None = None
     split_bytes: int = DEFAULT_SPLIT_BYTES
     max_rejects: MaxRejects = field(default_factory=MaxRejects)
+    encoding: str = "utf-8"
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ class Execution:
 class Plan:
     """Files and splits of a corpus.
 
-    `states` are those of its local files, by path, as they were when it was made; `stamps` say what each file holds, by name.
+    `states` are those of its local files, by path, as they were before any of them was opened; `stamps` say what each file holds,
+    by name. `passed_over` are the paths of files that folders left out for their names.
     """
 
     corpus: Corpus
@@ -77,6 +81,7 @@ class Plan:
     splits: list[Split]
     states: dict[str, FileState]
     stamps: dict[str, str]
+    passed_over: tuple[str, ...] = ()
 
 
 def plan_corpus(corpus: Corpus, run: Execution, known: Known | None = None, files: list[SourceFile] | None = None) -> Plan:
@@ -85,22 +90,40 @@ def plan_corpus(corpus: Corpus, run: Execution, known: Known | None = None, file
     Files in a `known` state are not read for their stamp. `files`: those of the corpus that are to be read, if found already.
     """
     with run.reporter.stage("plan", len(corpus.inputs), unit="inputs") as stage:
-        if files is None:
-            files = resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
-        states = _look_at_files(files)
+        found = list_corpus(corpus) if files is None else Inputs(files)
+        states = _look_at_files(found.files)
+        files = recognise_files(found.files, format=corpus.format)
+        for note in describe_inputs(found, files):
+            stage.message(note)
         splits = plan_splits(files, options=corpus.read, split_bytes=corpus.split_bytes, limit=corpus.limit)
         stage.message(f"{count_things(len(files), 'file')}, {count_things(len(splits), 'split')}")
         stage.update(len(corpus.inputs))
         used = {part.file.name for split in splits for part in split.ranges} if corpus.limit is not None else None
         files = [file for file in files if used is None or file.name in used]
-        return Plan(corpus, files, splits, states, stamp_files(files, known))
+        return Plan(corpus, files, splits, states, stamp_files(files, known), found.passed_over)
+
+
+def list_corpus(corpus: Corpus) -> Inputs:
+    """The files of a corpus by their names; none is opened."""
+    how = {"format": corpus.format, "document": corpus.read.document, "encoding": corpus.encoding}
+    return list_inputs(corpus.inputs, **how)
+
+
+def describe_inputs(found: Inputs, files: list[SourceFile]) -> Iterator[str]:
+    """What is to be said of the files that were found: what was left out, and what is not as it seems."""
+    if found.left_out:
+        yield describe_left_out(found.left_out)
+    if found.passed_over:
+        yield describe_passed_over(found.passed_over)
+    yield from filter(None, (describe_misnamed(found.files, files), describe_parts(files)))
 
 
 def describe_reading(corpus: Corpus) -> dict[str, Any]:
     """The manifest's entry on how documents were taken out of files: with it the source can be read again."""
     options = {field.name: getattr(corpus.read, field.name) for field in fields(corpus.read) if field.name != "batch_bytes"}
     options = {name: value for name, value in options.items() if name != "pair_column" or value is not None}
-    return {"reading": {"format": corpus.format, **options}}
+    encoding = {} if name_encoding(corpus.encoding) == "" else {"encoding": corpus.encoding}
+    return {"reading": {"format": corpus.format, **encoding, **options}}
 
 
 def check_unchanged(plan: Plan) -> None:

@@ -89,7 +89,8 @@ def _find_files(manifest: Mapping[str, Any], inputs: Sequence[str]) -> dict[str,
         )
     if not isinstance(reading, dict) or not all(isinstance(reading.get(name), str) for name in ("format", "document")):
         raise DataError("manifest.json: reading is not as tokenmill writes it; encode the corpus again")
-    files = {file.name: file for file in resolve_inputs(inputs, format=reading["format"], document=reading["document"])}
+    how = {"format": reading["format"], "document": reading["document"], "encoding": str(reading.get("encoding", "utf-8"))}
+    files = {file.name: file for file in resolve_inputs(inputs, **how)}
     if missing := [file["name"] for file in manifest["files"] if file["name"] not in files]:
         raise UsageError(f"the dataset was made of {missing[0]!r}, which {' '.join(inputs)} does not hold; give all of --source")
     return files
@@ -107,7 +108,7 @@ def _read_options(manifest: Mapping[str, Any]) -> ReadOptions:
     chosen: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in manifest["reading"].items()
     }
-    return ReadOptions(**{name: value for name, value in chosen.items() if name != "format"})
+    return ReadOptions(**{name: value for name, value in chosen.items() if name not in ("format", "encoding")})
 
 
 def _make_options(manifest: Mapping[str, Any]) -> EncodeOptions:

@@ -2,6 +2,7 @@
 
     options    what the results were made with
     files      each input file's state (`FileState`) and stamp, by its path
+    passed_over   paths of files that folders left out for their names
     trained    the tokenizer's sha256, and the word counts and options that it was trained with
     outputs    sha256 of the manifests and of the tokenizer
     reported   the options of the report, sha256 of its files and of what it was made from
@@ -54,6 +55,7 @@ class State:
     options: dict[str, Any] = field(default_factory=dict)
     inputs: list[str] = field(default_factory=list)
     files: dict[str, tuple[FileState, str]] = field(default_factory=dict)
+    passed_over: list[str] = field(default_factory=list)
     trained: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
     reported: dict[str, Any] = field(default_factory=dict)
@@ -127,7 +129,9 @@ def is_current(config: BuildConfig) -> bool:
         paths = list_paths(config.input.inputs)
     except UnreadableFileError:
         return False
-    if paths is None or sorted(paths) != sorted(state.files) or any(look_at(path) != state.files[path][0] for path in paths):
+    if any(look_at(path) != known for path, (known, _) in state.files.items()):
+        return False
+    if paths is None or sorted(paths) != sorted([*state.files, *state.passed_over]):
         return False
     return all(map(_has_its_parts, (os.path.join(folder, name) for name in wanted if name.endswith("manifest.json"))))
 

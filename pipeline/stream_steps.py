@@ -25,8 +25,9 @@ from pipeline.accounting import MaxRejects, add_up_files, check_failures, check_
 from pipeline.dataset_manifest import fill_frame
 from pipeline.fingerprints import describe_job, key_splits, stamp_file
 from pipeline.inputs import describe_file, plan_splits
-from pipeline.listing import is_hidden
+from pipeline.listing import is_hidden, is_unfinished
 from pipeline.outputs import read_manifest, render_manifest
+from pipeline.recognition import recognise_file
 from tokenmill import schemas
 from tokenmill.errors import DataError
 from transforms.encode import EncodeOptions
@@ -76,7 +77,7 @@ class PlanFile(beam.DoFn):
 
     def process(self, found: FileMetadata) -> Iterator[FilePlan]:
         name = posixpath.relpath(found.path, self._options.root)
-        if is_hidden(name):
+        if is_hidden(name) or is_unfinished(name):
             return
         plan = plan_file(name, found.size_in_bytes, self._options)
         if not plan.keys or not self._options.published.issuperset(plan.keys):
@@ -90,6 +91,7 @@ def plan_file(name: str, size: int, options: StreamOptions) -> FilePlan:
     """
     read = options.encode.read
     file = describe_file(options.root, name=name, size=size, format=options.format, document=read.document)
+    file = recognise_file(file, format=options.format)
     splits = plan_splits([file], options=read, split_bytes=options.split_bytes)
     keys = key_splits(splits, {name: stamp_file(file)}, describe_job("encode", options.encode))
     numbered = (replace(split, index=number_key(key)) for split, key in zip(splits, keys, strict=True))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.progress import count_things
+from pipeline.recognition import describe_kinds
 from tokenmill.alphabets import bytes_of_tokens
 from tokenmill.merge_loop import MergeRules
 from tokenmill.pretokenizers import PreTokenizer
@@ -22,8 +23,9 @@ def describe_reading(manifest: Mapping[str, Any], output: str | None) -> str:
     """The lines on what was read, of a manifest of word counts or of a dataset; `output` is the folder that keeps the rejects."""
     totals = manifest["totals"]
     source = count_things(len(manifest["files"]), "file")
+    kinds = describe_kinds(file["format"] for file in manifest["files"] if "format" in file)
     documents, size = count_things(totals["documents"], "document"), count_things(totals["bytes"], "byte")
-    lines = [f"read     {documents}, {size} of text, from {source}"]
+    lines = [f"read     {documents}, {size} of text, from {source}{f' ({kinds})' if kinds else ''}"]
     if totals["empty"]:
         lines.append(f"         {count_things(totals['empty'], 'document')} empty")
     if totals["replaced"]:

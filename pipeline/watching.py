@@ -21,10 +21,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.driver import encode_corpus
-from pipeline.inputs import resolve_inputs
 from pipeline.listing import FileState, is_remote, look_at
 from pipeline.outputs import read_manifest
-from pipeline.planning import Corpus, Execution, plan_corpus
+from pipeline.planning import Corpus, Execution, list_corpus, plan_corpus
 from pipeline.runners import runs_here
 from pipeline.shaping import RowOptions
 from tokenmill.errors import DataError, UnreadableFileError, UsageError
@@ -99,7 +98,7 @@ def find_files(corpus: Corpus, *, is_begun: bool) -> list[SourceFile]:
     """
     for _ in range(LISTINGS):
         try:
-            return resolve_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document)
+            return list_corpus(corpus).files
         except UnreadableFileError as error:
             failure = error
         time.sleep(LISTING_SECONDS)

@@ -18,10 +18,12 @@ def write(folder: Path, content: bytes, *, name: str = "a.txt") -> Path:
     return path
 
 
-def read_all(path: Path | str, *, split_bytes: int = 1 << 20, limit: int | None = None, **options: Any) -> list[DocumentBatch]:
+def read_all(
+    path: Path | str, *, split_bytes: int = 1 << 20, limit: int | None = None, encoding: str = "utf-8", **options: Any
+) -> list[DocumentBatch]:
     """All batches of an input, through the planner; `options` are those of `ReadOptions`."""
     chosen = ReadOptions(**options)
-    files = resolve_inputs([str(path)], document=chosen.document)
+    files = resolve_inputs([str(path)], document=chosen.document, encoding=encoding)
     splits = plan_splits(files, options=chosen, split_bytes=split_bytes, limit=limit)
     batches = [batch for split in splits for batch in read_split(split, chosen)]
     for batch in batches:

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from pipeline import driver, watching
+from pipeline.inputs import Inputs
 from pipeline.planning import Corpus, Execution
 from pipeline.progress import reporter
 from pipeline.shaping import RowOptions
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill.errors import DataError, UnreadableFileError, UsageError
 from tokenmill.training_options import TrainingOptions
-from transforms.splits import SourceFile
 
 RUN = Execution(reporter(quiet=True), workers=1)
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,6 +90,15 @@ def test_a_file_that_goes_before_it_is_taken_is_no_matter(root: Path, monkeypatc
     assert names(root) == ["a.jsonl"]
 
 
+@pytest.mark.parametrize("name", ["b.jsonl.part", "b.jsonl~", ".b.jsonl.Xa91", "_b.jsonl"])
+def test_a_file_with_the_name_of_an_unfinished_one_is_waited_for(root: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    path = root / "in" / name
+    watch(root, monkeypatch, lambda: write_jsonl(path, make_texts(5)), nothing, nothing)
+    assert names(root) == ["a.jsonl"]
+    watch(root, monkeypatch, nothing, lambda: path.rename(root / "in" / "b.jsonl"), nothing, nothing)
+    assert names(root) == ["a.jsonl", "b.jsonl"]
+
+
 def test_a_published_file_that_goes_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_jsonl(root / "in" / "b.jsonl", make_texts(5))
     watch(root, monkeypatch, nothing)
@@ -99,14 +108,14 @@ def test_a_published_file_that_goes_is_told(root: Path, monkeypatch: pytest.Monk
 
 
 def test_a_file_that_goes_while_files_are_listed_is_no_matter(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, calls = watching.resolve_inputs, iter(range(100))
+    whole, calls = watching.list_corpus, iter(range(100))
 
-    def resolve(*inputs: object, **options: object) -> list[SourceFile]:
+    def list_files(corpus: Corpus) -> Inputs:
         if next(calls) % 2:
             raise UnreadableFileError("in/part.tmp: cannot be opened: No such file or directory")
-        return whole(*inputs, **options)
+        return whole(corpus)
 
-    monkeypatch.setattr(watching, "resolve_inputs", resolve)
+    monkeypatch.setattr(watching, "list_corpus", list_files)
     watch(root, monkeypatch, nothing, nothing)
     watch(root, monkeypatch, nothing)
     assert names(root) == ["a.jsonl"]

@@ -20,6 +20,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill.errors import UnreadableFileError
+from transforms.encodings import turn_into_utf_8
 from transforms.splits import SourceFile
 
 #: How much is asked of a file system at once where the reader has no wish of its own.
@@ -31,6 +32,9 @@ _COMPRESSED_BYTES = 256 << 10
 _TOOLS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
 _SKIPPABLE_ZSTD_FRAME = b"\x2a\x4d\x18"
+#: How much of a file is shown where it is not what it should be.
+_SHOWN_BYTES = 8
+_MAGIC_BYTES = max(map(len, _MAGIC.values()))
 
 
 @contextlib.contextmanager
@@ -62,12 +66,17 @@ def open_stored(file: SourceFile) -> IO[bytes]:
 
 
 def read_blocks(file: SourceFile, *, start: int = 0, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """Yield a file's decompressed bytes, from `start` (0 for compressed files) on, in blocks of 1 to `block_bytes` bytes.
+    """Yield a file's bytes, decompressed and as UTF-8, in blocks of 1 to `block_bytes` bytes.
 
-    A compressed file is checked at its end.
+    They begin at `start`, which is 0 for a file that is a stream. A compressed file is checked at its end.
 
     Raises `UnreadableFileError` for a file that is missing, cut, damaged, not of its format, or followed by other bytes.
     """
+    blocks = _read_stored(file, start, block_bytes)
+    return turn_into_utf_8(blocks, file.encoding, block_bytes) if file.encoding else blocks
+
+
+def _read_stored(file: SourceFile, start: int, block_bytes: int) -> Iterator[bytes]:
     with reading(file), contextlib.closing(open_stored(file)) as stream:
         if file.compression:
             yield from _regroup(_decompress(stream, file, block_bytes), block_bytes)
@@ -92,20 +101,20 @@ def _regroup(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
 
 
 def _decompress(stream: IO[bytes], file: SourceFile, block_bytes: int) -> Iterator[bytes]:
-    _check_magic(stream, file)
+    head = stream.read(_MAGIC_BYTES)
+    stream.seek(0)
+    check_compression(file, head)
     if file.compression == "zst":
         return _decode_zstd(stream, block_bytes)
     return _decode_members(stream, file.compression, block_bytes)
 
 
-def _check_magic(stream: IO[bytes], file: SourceFile) -> None:
+def check_compression(file: SourceFile, head: bytes) -> None:
     """Say what is wrong in plain words where a decoder would speak of headers: `.gz` over plain text, an empty `.xz`."""
     tool, magic = _TOOLS[file.compression], _MAGIC[file.compression]
-    head = stream.read(len(magic))
-    stream.seek(0)
-    if head == magic or (file.compression == "zst" and head[1:] == _SKIPPABLE_ZSTD_FRAME):
+    if head.startswith(magic) or (file.compression == "zst" and head[1:4] == _SKIPPABLE_ZSTD_FRAME):
         return
-    what = "is empty" if not head else f"begins with {head!r}"
+    what = "is empty" if not head else f"begins with {head[: len(magic)]!r}"
     raise UnreadableFileError(
         f"{file.path}: named .{file.compression} but is not {tool}: it {what}; rename it by what it holds, or make it anew"
     )
@@ -151,15 +160,33 @@ _MEMBERS: dict[str, Callable[[], Any]] = {
 
 def _decode_members(stream: IO[bytes], compression: str, block_bytes: int) -> Iterator[bytes]:
     """Decode one member after the other. gzip and xz allow zero bytes behind a member (tape blocks, padding), bzip2 does not."""
-    padding = b"" if compression == "bz2" else b"\0"
-    member = None
-    while data := stream.read(_COMPRESSED_BYTES):
-        while data := data if member else data.lstrip(padding):
-            member = member or _MEMBERS[compression]()
+    member, data = None, b""
+    while data := data or stream.read(_COMPRESSED_BYTES):
+        if member is None:
+            data = _find_member(stream, data, compression)
+            member = _MEMBERS[compression]() if data else None
+        if member is not None:
             yield from _feed(member, data, block_bytes)
             data, member = (member.unused_data, None) if member.eof else (b"", member)
-    if member:
+    if member is not None:
         raise EOFError("truncated: the file ends in the middle of a compressed member")
+
+
+def _find_member(stream: IO[bytes], data: bytes, compression: str) -> bytes:
+    """What begins with a member, behind the padding that `data` may begin with; empty at the end of the file.
+
+    Raises OSError where something else follows.
+    """
+    padding, magic = b"" if compression == "bz2" else b"\0", _MAGIC[compression]
+    while len(data := data.lstrip(padding)) < len(magic) and (more := stream.read(_COMPRESSED_BYTES)):
+        data += more
+    if data and not data.startswith(magic):
+        end = stream.tell() - len(data)
+        raise OSError(
+            f"its compressed data ends at byte {end:,}, and {data[:_SHOWN_BYTES]!r} follows, which is not {_TOOLS[compression]}; "
+            f"`head -c {end} FILE` gives the file without it"
+        )
+    return data
 
 
 def _feed(member: Any, data: bytes, block_bytes: int) -> Iterator[bytes]:

@@ -50,7 +50,7 @@ _PARQUET_MAGIC = (b"PAR1\x15", b"PARE")
 _ARROW_MAGIC = (b"ARROW1\0\0", b"\xff\xff\xff\xff")
 
 _ROWS = (
-    InputFormat("text", cut_text, read_text, has_columns=False, count_records=count_text_rows),
+    InputFormat("text", cut_text, read_text, extensions=(".txt", ".text"), has_columns=False, count_records=count_text_rows),
     InputFormat(
         "jsonl",
         cut_lines,

@@ -41,7 +41,7 @@ def read_line_blocks(part: Range, block_bytes: int, most: int = DOCUMENT_BYTES) 
     that is far longer than `most` and than a block is read over: a `LongLine` stands in its place. Whether other lines have more
     than `most` bytes is for the reader to find out. Raises `UnreadableFileError`.
     """
-    start, end = _find_line_start(part), None if part.file.compression else part.end
+    start, end = _find_line_start(part), None if part.file.is_stream else part.end
     if start is None:
         return
     with _open_filler(part.file, start) as fill:
@@ -67,8 +67,8 @@ def reject_line(file: SourceFile, row: int, offset: int, line: LongLine, options
 
 def _find_line_start(part: Range) -> int | None:
     """Position of the first line that begins inside the range; None when it is empty or a longer line covers all of it."""
-    if part.start == 0 or part.file.compression:
-        return 0 if part.end or part.file.compression else None
+    if part.start == 0 or part.file.is_stream:
+        return 0 if part.end or part.file.is_stream else None
     position = part.start - 1
     for block in read_blocks(part.file, start=position, block_bytes=_SEARCH_BYTES):
         found = block.find(b"\n", 0, part.end - 1 - position)
@@ -82,10 +82,11 @@ def _find_line_start(part: Range) -> int | None:
 
 @contextlib.contextmanager
 def _open_filler(file: SourceFile, start: int) -> Iterator[Fill]:
-    """What writes a file's next (decompressed) bytes, from `start` on, into the memory it is given; it returns how many, 0 at the
-    end.
+    """What writes a file's next bytes (decompressed, as UTF-8), from `start` on, into the memory it is given.
+
+    It returns how many, 0 at the end.
     """
-    if file.compression:
+    if file.is_stream:
         yield _fill_from(read_blocks(file, block_bytes=_DECODED_BYTES))
         return
     with reading(file), contextlib.closing(open_stored(file)) as stream:

@@ -6,8 +6,10 @@ driver:  cut_file(file, ...) -> ranges with sizes          worker:  read_split(s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tokenmill.normalizers import Normalizer
+from transforms.encodings import name_damage
 from transforms.growth import bound_growth
 from transforms.input_formats import format_of
 from transforms.read_batches import DocumentBatch
@@ -45,5 +47,13 @@ def read_documents(split: Split, options: ReadOptions, *normalizers: Normalizer)
 def read_range(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
     """Read one range; batches that account for nothing are left out."""
     for batch in format_of(part.file).read(part, options):
+        if part.file.encoding:
+            batch = _name_encoding(batch, part.file.encoding)
         if batch.documents.num_rows or batch.rejects:
             yield batch
+
+
+def _name_encoding(batch: DocumentBatch, encoding: str) -> DocumentBatch:
+    """The batch, with rejects that say which encoding their text is not in."""
+    rejects = tuple(replace(reject, reason=name_damage(reject.reason, encoding)) for reject in batch.rejects)
+    return replace(batch, rejects=rejects)

@@ -42,7 +42,7 @@ def cut_text(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[S
 
 def cut_lines(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[SizedRange]:
     """Cut a file into ranges of equal size, none above `split_bytes`. Rows are not known yet: `first_row` is 0 throughout."""
-    if file.compression:
+    if file.is_stream:
         return [SizedRange(Range(file, 0, file.size), None, file.size)]
     parts = -(-file.size // split_bytes)
     edges = [file.size * part // parts for part in range(parts + 1)] if parts else []

@@ -19,7 +19,8 @@ class SourceFile:
     `path` is what opens it (a Beam file system path, or the `hf:`/`disk:` text as given); `name` is how artefacts call it,
     relative to the folder or glob root it was found under. `format` is `text`, `jsonl`, `parquet`, `arrow` or `dataset`;
     `compression` is empty, `gz`, `zst`, `bz2` or `xz`; `size` is in bytes, as stored, and 0 for a dataset. `document` is `file`
-    when a text file is one document whatever the job's options say (the sources of the standard library).
+    when a text file is one document whatever the job's options say (the sources of the standard library). `encoding` is that of
+    its text as Python calls it, empty for UTF-8. `is_recognised`: the format is what the contents say, not the name alone.
     """
 
     path: str
@@ -28,6 +29,18 @@ class SourceFile:
     compression: str = ""
     size: int = 0
     document: str = "line"
+    encoding: str = ""
+    is_recognised: bool = field(default=False, compare=False, repr=False)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether its text only comes out from the start on, so that it cannot be cut."""
+        return bool(self.compression or self.encoding)
+
+    @property
+    def kind(self) -> str:
+        """Format and compression as one word: `jsonl`, `jsonl.gz`."""
+        return f"{self.format}.{self.compression}" if self.compression else self.format
 
 
 @dataclass(frozen=True)
@@ -35,8 +48,8 @@ class Range:
     """A part of one file: bytes `[start, end)` of lines, row groups of Parquet, record batches of Arrow, or rows of a dataset.
 
     A line belongs to the range its first byte lies in. `first_row` is the row number, within the file, of the range's first
-    record; `rows` limits how many records are taken (None: all). A compressed file or an Arrow stream has one range, the whole
-    of it, whatever its numbers say.
+    record; `rows` limits how many records are taken (None: all). A compressed file, a file in another encoding than UTF-8 or an
+    Arrow stream has one range, the whole of it, whatever its numbers say.
     """
 
     file: SourceFile
