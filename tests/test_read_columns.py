@@ -193,7 +193,7 @@ COLUMN_TABLE = pa.table({"body": ["a"], "n": [1], "tags": [["x"]]})
     ("options", "message"),
     [
         ({}, "no column 'text'; the columns there are: body, n, tags"),
-        ({"text_column": "n"}, "column 'n' holds int64, not text; the columns that hold text are: body"),
+        ({"text_column": "n"}, "column 'n' holds int64, not text; the columns that hold text are: body, tags[]"),
         ({"text_column": "body", "id_column": "key"}, "no column 'key'; the columns there are: body, n, tags"),
         ({"text_column": "body", "id_column": "tags"}, ", no id; the columns that can be ids are: body, n"),
     ],

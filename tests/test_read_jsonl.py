@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipeline.inputs import plan_splits, resolve_inputs
 from tests import strategies
 from tests.reading import documents_of, read_all, rejects_of, write
-from tokenmill.errors import InvalidTextError, MissingColumnError, UnreadableFileError
+from tokenmill.errors import InvalidTextError, MissingColumnError
 from transforms.parse_json import DamagedTextError, LineParser, RejectedLineError
 from transforms.splits import ReadOptions
 
@@ -197,27 +197,11 @@ def test_records_without_a_usable_id_are_rejected(tmp_path: Path, value: bytes, 
     assert [reject.reason for reject in rejects_of(batches)] == [reason]
 
 
-@pytest.mark.parametrize("compact", [True, False])
-def test_a_json_array_is_not_jsonl(tmp_path: Path, compact: bool) -> None:
-    path = write(tmp_path, json.dumps([{"text": "a"}, {"text": "b"}], indent=None if compact else 2).encode(), name="a.json")
-    with pytest.raises(UnreadableFileError) as caught:
-        read_all(path)
-    assert str(caught.value) == f"{path}: is a JSON array, not JSON lines; write its elements one per line"
-
-
-def test_a_pretty_printed_object_is_not_jsonl(tmp_path: Path) -> None:
-    path = write(tmp_path, json.dumps({"text": "a"}, indent=2).encode(), name="a.json")
-    with pytest.raises(UnreadableFileError) as caught:
-        read_all(path)
-    assert str(caught.value) == f"{path}: is one JSON document over many lines, not JSON lines; write an object per line"
-
-
-def test_later_files_that_are_arrays_are_found_by_the_reader(tmp_path: Path) -> None:
+def test_arrays_among_files_of_lines_are_read(tmp_path: Path) -> None:
     write(tmp_path, GOOD, name="a.json")
     write(tmp_path, b"[\n{}\n]", name="b.json")
-    assert len(plan_splits(resolve_inputs([str(tmp_path)]), options=ReadOptions())) == 1
-    with pytest.raises(UnreadableFileError, match=r"b\.json: is a JSON array"):
-        read_all(tmp_path)
+    batches = read_all(tmp_path)
+    assert [(reject.file, reject.reason) for reject in rejects_of(batches)] == [("b.json", "no column 'text'")]
 
 
 @pytest.mark.parametrize("options", [{"text_column": "body"}, {"id_column": "body"}])

@@ -12,22 +12,75 @@ from tokenmill.unicode_text import SURROGATE, encode_text
 
 
 def large_strings(texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> pa.LargeStringArray:
-    """Texts as one large_string array: a list of str, or string, large_string, string_view or dictionary arrays."""
+    """Texts as one large_string array: a list of str, or an array that `holds_strings`."""
     if isinstance(texts, str | bytes):
         raise UsageError("one text is no batch of texts; put it into a list, or use encode")
     if not isinstance(texts, pa.Array | pa.ChunkedArray):
         return _from_strings(texts)
     if not holds_strings(texts.type):
         raise UsageError(f"texts of type {texts.type} cannot be encoded; give an array of strings")
-    if isinstance(texts, pa.ChunkedArray):
-        texts = texts.combine_chunks()
-    return texts if texts.type == pa.large_string() else texts.cast(pa.large_string())
+    if isinstance(texts, pa.ChunkedArray):  # Each chunk may hold 2 GiB, so they are joined only after offsets are 64-bit.
+        return pa.concat_arrays([decode_strings(chunk) for chunk in texts.chunks] or [pa.array([], pa.large_string())])
+    return decode_strings(texts)
 
 
 def holds_strings(kind: pa.DataType) -> bool:
-    """Whether arrays of a type are texts: string, large_string, string_view, a dictionary of them, or nulls alone."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
+    """Whether arrays of a type are texts: string, large_string, string_view, nulls alone, or these as a dictionary or as runs."""
+    return plain_type(kind) in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values where a type is a dictionary or run-end encoded, else the type itself."""
+    while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        kind = kind.value_type
+    return kind
+
+
+def decode_strings(texts: pa.Array) -> pa.LargeStringArray:
+    """Strings or bytes of any Arrow layout as large_string. Bytes are taken as they are, so they may not be UTF-8.
+
+    The result may have more than 2 GiB: values get 64-bit offsets before they are repeated.
+    """
+    values, places = split_values(texts)
+    return widen_strings(values) if places is None else decode_strings(values).take(places)
+
+
+def split_values(texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+    """`(values, places)`: what an encoded array holds once, and for each row the place of its value; no places for a plain array.
+
+    >>> values, places = split_values(pa.array(["a", "b", "a"]).dictionary_encode())
+    >>> values.to_pylist(), places.to_pylist()
+    (['a', 'b'], [0, 1, 0])
+    """
+    if pa.types.is_dictionary(texts.type):
+        return texts.dictionary, texts.indices
+    if pa.types.is_run_end_encoded(texts.type):
+        rows = np.arange(texts.offset, texts.offset + len(texts))
+        return texts.values, pa.array(np.searchsorted(texts.run_ends.to_numpy(), rows, side="right"))
+    return texts, None
+
+
+def widen_strings(texts: pa.Array) -> pa.LargeStringArray:
+    """A plain array of strings or bytes as large_string; the data is not copied where the layout allows it."""
+    if texts.type == pa.large_string():
+        return texts
+    if texts.type in (pa.string(), pa.string_view(), pa.null()):
+        return texts.cast(pa.large_string())
+    return texts.cast(pa.large_binary()).view(pa.large_string())
+
+
+def measure_strings(texts: pa.Array) -> np.ndarray:
+    """int64[n]: how many bytes each text has once it is decoded, 0 for a null. Nothing is decoded for it."""
+    values, places = split_values(texts)
+    if places is not None:
+        sizes = np.append(measure_strings(values), 0)
+        return sizes[places.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)]
+    if texts.type in (pa.string_view(), pa.binary_view()):  # The length is the first of the four numbers of a view.
+        views = np.frombuffer(texts.buffers()[1] or b"", np.int32).reshape(-1, 4)
+        sizes = views[texts.offset : texts.offset + len(texts), 0].astype(np.int64)
+        return sizes if not texts.null_count else np.where(texts.is_valid().to_numpy(zero_copy_only=False), sizes, 0)
+    _, ends = text_buffers(widen_strings(texts))
+    return np.diff(ends, prepend=0)
 
 
 def _from_strings(texts: Sequence[str]) -> pa.LargeStringArray:

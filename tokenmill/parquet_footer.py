@@ -75,7 +75,16 @@ class ParquetFooter:
 
     def find_leaves(self, path: str) -> list[int]:
         """The places of leaves called `path`, which has dots between names; raises DamagedFooter for one that is encrypted."""
-        found = [place for place, leaf in enumerate(self.leaves) if ".".join(leaf.path) == path]
+        return self._refuse_encrypted(path, [place for place, leaf in enumerate(self.leaves) if ".".join(leaf.path) == path])
+
+    def find_leaves_below(self, path: str) -> list[int]:
+        """The places of the leaves called `path` and of those inside it; raises DamagedFooter where one is encrypted."""
+        names = [".".join(leaf.path) for leaf in self.leaves]
+        return self._refuse_encrypted(
+            path, [place for place, name in enumerate(names) if name == path or name.startswith(path + ".")]
+        )
+
+    def _refuse_encrypted(self, path: str, found: list[int]) -> list[int]:
         if self._is_encrypted[:, found].any():
             raise DamagedFooter(f"column {path!r} is encrypted, and there is no key")
         return found

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from transforms.read_arrow import count_stream_rows, cut_arrow, read_arrow
 from transforms.read_batches import DocumentBatch
 from transforms.read_dataset import cut_dataset, read_dataset
-from transforms.read_jsonl import check_jsonl_columns, count_jsonl_rows, read_jsonl
-from transforms.read_lines import LineCount, count_text_rows, cut_lines, cut_text, read_text
+from transforms.read_jsonl import check_jsonl_columns, count_jsonl_rows, cut_jsonl, read_jsonl
+from transforms.read_lines import LineCount, count_text_rows, cut_text, read_text
 from transforms.read_parquet import cut_parquet, read_parquet
 from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
@@ -53,7 +53,7 @@ _ROWS = (
     InputFormat("text", cut_text, read_text, extensions=(".txt", ".text"), has_columns=False, count_records=count_text_rows),
     InputFormat(
         "jsonl",
-        cut_lines,
+        cut_jsonl,
         read_jsonl,
         extensions=(".jsonl", ".ndjson", ".json"),
         probe=check_jsonl_columns,

@@ -11,11 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from tokenmill.unicode_text import SURROGATE
+from transforms.column_paths import SEPARATOR, split_path
 from transforms.splits import ReadOptions
 
 
 class RejectedLineError(Exception):
     """A line that is not a document; the message is the reason that goes into the rejects."""
+
+
+class NoColumnError(RejectedLineError):
+    """A line that lacks a column."""
 
 
 class DamagedTextError(RejectedLineError):
@@ -54,8 +59,7 @@ class LineParser:
         pairs = _load_object(_decode(line, self._options.invalid_utf8))
         values = {column: _find_value(pairs, column) for column in self._columns}
         for column in self._options.text_columns:
-            if type(values[column]) is not str:
-                raise RejectedLineError(f"column {column!r} holds {_describe(values[column])}, not a string")
+            values[column] = _join_strings(values[column], column)
         record_id = None if self._options.id_column is None else _id_of_value(values[self._options.id_column])
         texts, replaced = [], False
         for column, name in zip(self._options.text_columns, ("text", "second text"), strict=False):
@@ -116,11 +120,55 @@ def is_array_of_objects(value: Any) -> bool:
     return type(value) is list and bool(value) and all(isinstance(element, _Pairs) for element in value)
 
 
-def _find_value(pairs: _Pairs, column: str) -> Any:
-    values = [value for name, value in pairs if name == column]
-    if len(values) == 1:
-        return values[0]
-    raise RejectedLineError(f"column {column!r} stands {len(values)} times" if values else f"no column {column!r}")
+class _Elements(list[Any]):
+    """What a path through lists leads to."""
+
+
+def has_column(value: Any, column: str) -> bool:
+    """Whether a value from `load_json` is an object with this column, which may be a path (`transforms/column_paths.py`)."""
+    try:
+        _find_value(value, column)
+    except NoColumnError:
+        return False
+    except RejectedLineError:
+        return True
+    return True
+
+
+def _find_value(pairs: _Pairs, column: str, *, path: str | None = None) -> Any:
+    """The value of a column. `path` is the part of its name that leads on from here."""
+    for key, depth, rest in split_path(column if path is None else path):
+        values = [value for name, value in pairs if name == key]
+        if len(values) > 1:
+            raise RejectedLineError(f"column {column!r} stands {len(values)} times")
+        if values:
+            return _go_down(values[0], column, depth=depth, rest=rest)
+    raise NoColumnError(f"no column {column!r}")
+
+
+def _go_down(value: Any, column: str, *, depth: int, rest: str) -> Any:
+    if depth:
+        if type(value) is not list:
+            raise RejectedLineError(f"column {column!r} leads to {_describe(value)}, not to a list")
+        found = (_go_down(element, column, depth=depth - 1, rest=rest) for element in value)
+        return _Elements(leaf for one in found for leaf in (one if isinstance(one, _Elements) else [one]))
+    if rest:
+        if not isinstance(value, _Pairs):
+            raise RejectedLineError(f"column {column!r} leads to {_describe(value)}, not to an object")
+        return _find_value(value, column, path=rest)
+    return value
+
+
+def _join_strings(value: Any, column: str) -> str:
+    """A text, or the texts of a list joined. Raises `RejectedLineError` for anything else."""
+    if type(value) is str:
+        return value
+    if not isinstance(value, _Elements):
+        raise RejectedLineError(f"column {column!r} holds {_describe(value)}, not a string")
+    for place, element in enumerate(value):
+        if type(element) is not str:
+            raise RejectedLineError(f"element {place} of column {column!r} holds {_describe(element)}, not a string")
+    return SEPARATOR.join(value)
 
 
 def _describe(value: Any) -> str:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from tokenmill.errors import UnreadableFileError
 from transforms.decompress import open_seekable
 from transforms.read_batches import DocumentBatch
-from transforms.read_columns import check_columns, group_parts, read_columns, take_rows, wanted_columns
+from transforms.read_columns import Columns, find_columns, group_parts, read_columns, take_rows
 from transforms.read_lines import LineCount
 from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
@@ -27,10 +27,10 @@ def cut_arrow(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[
     """
     with open_seekable(file) as stream:
         if not _is_file(stream):
-            check_columns(_open_stream(stream).schema, file, options)
+            find_columns(_open_stream(stream).schema, file, options)
             return [SizedRange(Range(file, 0, file.size), None, file.size)]
         schema = _open_file(stream, None).schema
-        check_columns(schema, file, options)
+        find_columns(schema, file, options)
         rows = _count_batch_rows(stream, schema)
     sizes = [file.size * count // max(1, sum(rows)) for count in rows]
     parts = list(zip(rows, sizes, strict=True))
@@ -58,10 +58,6 @@ def _count_batch_rows(stream: IO[bytes], schema: pa.Schema) -> list[int]:
     return [reader.get_batch(position).num_rows for position in range(reader.num_record_batches)]
 
 
-#: The types of bytes that are laid out as those of text.
-_BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
-
-
 def count_stream_rows(part: Range, limit: int | None = None) -> LineCount:
     """Rows of a stream, counted no further than the batch in which row number `limit` stands. Raises `UnreadableFileError`."""
     rows = 0
@@ -76,26 +72,54 @@ def count_stream_rows(part: Range, limit: int | None = None) -> LineCount:
 def read_arrow(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
     """Read the record batches of a range. Raises `UnreadableFileError`, and `InvalidTextError` under the policy `error`."""
     with open_seekable(part.file) as stream:
-        batches = _read_file_batches(stream, part, options) if _is_file(stream) else _read_stream_batches(stream, part.file)
-        checked = (check_batch(batch, options) for batch in batches)
-        yield from read_columns(take_rows(checked, part.rows), part.file, options, first_row=part.first_row)
+        schema = _open_file(stream, None).schema if (is_file := _is_file(stream)) else _open_stream(stream).schema
+        columns = find_columns(schema, part.file, options)
+        stream.seek(0)
+        batches = _read_file_batches(stream, part, schema, columns) if is_file else _read_stream_batches(stream, part.file)
+        checked = (check_batch(batch, columns) for batch in batches)
+        yield from read_columns(take_rows(checked, part.rows), columns, part.file, options, first_row=part.first_row)
 
 
-def check_batch(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:
+def check_batch(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
     """A batch whose offsets stay within its buffers: Arrow takes them from a file as they are. Raises `pa.ArrowInvalid`.
 
     Text is looked at as bytes: whether it is UTF-8 is the policy's business.
     """
-    for name in wanted_columns(options):
+    for name in columns.roots:
         column = batch.column(batch.schema.get_field_index(name))
-        as_bytes = _BYTES.get(column.type)
-        (column if as_bytes is None else column.view(as_bytes)).validate(full=True)
+        as_bytes = _with_bytes(column.type)
+        (column if as_bytes == column.type else column.view(as_bytes)).validate(full=True)
     return batch
 
 
-def _read_file_batches(stream: IO[bytes], part: Range, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    schema = _open_file(stream, None).schema
-    reader = _open_file(stream, [schema.get_field_index(column) for column in wanted_columns(options)])
+#: The types of bytes that are laid out as those of text.
+_BYTES = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
+_LISTS = {
+    pa.ListType: pa.list_,
+    pa.LargeListType: pa.large_list,
+    pa.ListViewType: pa.list_view,
+    pa.LargeListViewType: pa.large_list_view,
+}
+
+
+def _with_bytes(kind: pa.DataType) -> pa.DataType:
+    """A type with bytes in place of strings, at any depth."""
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _with_bytes(kind.value_type), kind.ordered)
+    if pa.types.is_run_end_encoded(kind):
+        return pa.run_end_encoded(kind.run_end_type, _with_bytes(kind.value_type))
+    if pa.types.is_struct(kind):
+        fields = (kind.field(position) for position in range(kind.num_fields))
+        return pa.struct([field.with_type(_with_bytes(field.type)) for field in fields])
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_bytes(kind.value_type)), kind.list_size)
+    if (make := _LISTS.get(type(kind))) is not None:
+        return make(kind.value_field.with_type(_with_bytes(kind.value_type)))
+    return _BYTES.get(kind, kind)
+
+
+def _read_file_batches(stream: IO[bytes], part: Range, schema: pa.Schema, columns: Columns) -> Iterator[pa.RecordBatch]:
+    reader = _open_file(stream, [schema.get_field_index(name) for name in columns.roots])
     for position in range(part.start, part.end):
         yield reader.get_batch(position)
 

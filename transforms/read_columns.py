@@ -5,51 +5,80 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tokenmill.arrow import holds_strings
+from tokenmill.arrow import decode_strings, split_values
 from tokenmill.errors import MissingColumnError, UnreadableFileError
-from transforms.read_batches import DocumentBatch, Records, finish_batch, name_rows, sort_rejects
+from transforms.column_paths import ColumnPath, TextColumn, find_path, holds_text, is_path, list_texts, take_column
+from transforms.read_batches import DocumentBatch, Records, finish_batch, is_valid_utf8, name_rows, sort_rejects
 from transforms.splits import Range, ReadOptions, Reject, SizedRange, SourceFile
 
 #: The most rows that are read at once, however short their texts are said to be (dictionary pages hide how long they are).
 _MAX_ROWS = 16_384
 
 
-def wanted_columns(options: ReadOptions) -> list[str]:
-    """The columns to read: the text's, and those of the second text and of the id if they are asked for."""
-    return list(dict.fromkeys(name for name in (*options.text_columns, options.id_column) if name is not None))
+@dataclass(frozen=True)
+class Columns:
+    """Where the wanted columns stand in a schema: those of the texts, and that of the id if it is asked for."""
+
+    texts: tuple[ColumnPath, ...]
+    id: ColumnPath | None = None
+
+    @property
+    def paths(self) -> tuple[ColumnPath, ...]:
+        return self.texts if self.id is None else (*self.texts, self.id)
+
+    @property
+    def roots(self) -> list[str]:
+        """The columns of the schema to read."""
+        return list(dict.fromkeys(path.root for path in self.paths))
+
+    @property
+    def leaves(self) -> list[str]:
+        """What to read of Parquet, where a part of a nested column can be read alone."""
+        return list(dict.fromkeys(path.leaf for path in self.paths))
 
 
-def check_columns(schema: pa.Schema, file: SourceFile, options: ReadOptions) -> None:
-    """Raise `MissingColumnError` unless the schema has the text columns, of strings, and the id column, of scalars."""
-    for column in options.text_columns:
-        text_type = _find_type(schema, column, file)
-        if not holds_strings(text_type):
-            strings = ", ".join(field.name for field in schema if holds_strings(field.type)) or "none"
+def find_columns(schema: pa.Schema, file: SourceFile, options: ReadOptions) -> Columns:
+    """Where the wanted columns stand.
+
+    Raises `MissingColumnError` unless the schema has them: texts that hold strings or bytes, an id that is a scalar.
+    """
+    texts = tuple(_find_column(schema, column, file) for column in options.text_columns)
+    for column in texts:
+        if not holds_text(column.kind):
             raise MissingColumnError(
-                f"{file.path}: column {column!r} holds {text_type}, not text; the columns that hold text are: {strings}"
+                f"{file.path}: column {column.name!r} holds {column.kind}, not text; "
+                f"the columns that hold text are: {', '.join(list_texts(schema)) or 'none'}"
             )
-    if options.id_column is not None and pa.types.is_nested(id_type := _find_type(schema, options.id_column, file)):
+    if options.id_column is None:
+        return Columns(texts)
+    found = _find_column(schema, options.id_column, file)
+    if pa.types.is_nested(found.kind) or found.in_list:
         scalars = ", ".join(field.name for field in schema if not pa.types.is_nested(field.type))
         raise MissingColumnError(
-            f"{file.path}: column {options.id_column!r} holds {id_type}, no id; the columns that can be ids are: {scalars}"
+            f"{file.path}: column {found.name!r} holds {'a list' if found.in_list else found.kind}, no id; "
+            f"the columns that can be ids are: {scalars}"
         )
+    return Columns(texts, found)
 
 
-def _find_type(schema: pa.Schema, column: str, file: SourceFile) -> pa.DataType:
+def _find_column(schema: pa.Schema, column: str, file: SourceFile) -> ColumnPath:
+    if (found := find_path(schema, column)) is not None:
+        return found
     places = schema.get_all_field_indices(column)
-    if len(places) == 1:
-        return schema.field(places[0]).type
     what = f"{len(places)} columns" if places else "no column"
     try:
         names = schema.names
+        inside = [name for name in list_texts(schema) if name not in names] if is_path(column) else []
     except UnicodeDecodeError:
         raise UnreadableFileError(f"{file.path}: the name of a column is not UTF-8; the file is damaged") from None
-    raise MissingColumnError(f"{file.path}: {what} {column!r}; the columns there are: {', '.join(names) or 'none'}")
+    there = ", ".join([*names, *inside]) or "none"
+    raise MissingColumnError(f"{file.path}: {what} {column!r}; the columns there are: {there}")
 
 
 def group_parts(file: SourceFile, parts: list[tuple[int, int]], *, split_bytes: int, least: int = 1) -> list[SizedRange]:
@@ -87,30 +116,33 @@ def take_rows(batches: Iterable[pa.RecordBatch], count: int | None) -> Iterator[
 
 
 def read_columns(
-    batches: Iterable[pa.RecordBatch], file: SourceFile, options: ReadOptions, *, first_row: int
+    batches: Iterable[pa.RecordBatch], columns: Columns, file: SourceFile, options: ReadOptions, *, first_row: int
 ) -> Iterator[DocumentBatch]:
-    """Documents out of record batches that hold at least the wanted columns; null texts and null ids become rejects."""
+    """Documents out of record batches that hold at least the wanted columns; null texts and null ids become rejects.
+
+    Texts are decoded `batch_bytes` at a time, however much of them a batch stands for.
+    """
     for batch in batches:
-        ids = None if options.id_column is None else _read_ids(batch.column(options.id_column))
-        texts = [_as_strings(batch.column(column), pa.large_string()) for column in options.text_columns]
+        ids = None if columns.id is None else _read_ids(take_column(batch.column(columns.id.root), columns.id).elements)
+        texts = [take_column(batch.column(path.root), path) for path in columns.texts]
         for start, end in _cut_by_bytes(texts, options.batch_bytes):
             part_ids = None if ids is None else ids[start:end]
-            yield _make_batch([text[start:end] for text in texts], part_ids, file, options, first_row=first_row + start)
+            yield _make_batch([text.decode(start, end) for text in texts], part_ids, file, options, first_row=first_row + start)
         first_row += batch.num_rows
 
 
-def _read_ids(column: pa.Array) -> pa.StringArray:
-    """Ids as strings; those that are not UTF-8 become null."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    is_binary = column.type in (pa.binary(), pa.large_binary(), pa.binary_view())
-    ids = column if is_binary else column.cast(pa.string())
-    try:
-        ids = ids.cast(pa.string())
-        ids.validate(full=True)
-    except pa.ArrowInvalid:
-        return pa.array([_decode_id(raw) for raw in ids.cast(pa.binary()).to_pylist()], pa.string())
-    return ids
+def _read_ids(column: pa.Array) -> pa.Array:
+    """Ids as string or large_string; those that are not UTF-8 become null."""
+    if holds_text(column.type):
+        ids = decode_strings(column)
+        return (
+            ids
+            if is_valid_utf8(ids)
+            else pa.array([_decode_id(raw) for raw in ids.cast(pa.large_binary()).to_pylist()], pa.large_string())
+        )
+    values, places = split_values(column)
+    ids = values.cast(pa.string())
+    return ids if places is None else ids.take(places)
 
 
 def _decode_id(raw: bytes | None) -> str | None:
@@ -120,13 +152,7 @@ def _decode_id(raw: bytes | None) -> str | None:
         return None
 
 
-def _as_strings(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column.cast(kind)
-
-
-def _cut_by_bytes(texts: Sequence[pa.LargeStringArray], batch_bytes: int) -> list[tuple[int, int]]:
+def _cut_by_bytes(texts: Sequence[TextColumn], batch_bytes: int) -> list[tuple[int, int]]:
     """Cut rows `[0, n)` where a multiple of `batch_bytes` is passed by the texts in them.
 
     Three texts of 3 bytes each, with batches of 4: `[(0, 1), (1, 2), (2, 3)]`.
@@ -134,10 +160,7 @@ def _cut_by_bytes(texts: Sequence[pa.LargeStringArray], batch_bytes: int) -> lis
     rows = len(texts[0])
     if not rows:
         return []
-    ends = np.zeros(rows, np.int64)
-    for text in texts:
-        offsets = np.frombuffer(text.buffers()[1], dtype=np.int64)[text.offset : text.offset + rows + 1]
-        ends += offsets[1:] - offsets[0]
+    ends = np.cumsum(np.sum([text.sizes for text in texts], axis=0))
     parts = (ends - 1) // batch_bytes
     edges = [0, *(np.flatnonzero(np.diff(parts) > 0) + 1).tolist(), rows]
     return list(itertools.pairwise(edges))

@@ -24,7 +24,7 @@ from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.parquet_footer import open_parquet
 from transforms.decompress import reading
 from transforms.read_batches import DocumentBatch
-from transforms.read_columns import check_columns, read_columns, rows_per_batch, take_rows, wanted_columns
+from transforms.read_columns import Columns, find_columns, read_columns, rows_per_batch, take_rows
 from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ def cut_dataset(file: SourceFile, options: ReadOptions, split_bytes: int) -> lis
     Raises `MissingColumnError`, and what `open_dataset` raises.
     """
     dataset = open_dataset(file.path)
-    check_columns(dataset.features.arrow_schema, file, options)
+    columns = find_columns(dataset.features.arrow_schema, file, options)
     rows = len(dataset)
-    size = _text_bytes(dataset, options)
+    size = _text_bytes(dataset, columns)
     parts = min(rows, -(-size // split_bytes) or 1)
     edges = [rows * part // parts for part in range(parts + 1)] if rows else []
     return [
@@ -137,19 +137,20 @@ def cut_dataset(file: SourceFile, options: ReadOptions, split_bytes: int) -> lis
     ]
 
 
-def _text_bytes(dataset: Dataset, options: ReadOptions) -> int:
+def _text_bytes(dataset: Dataset, columns: Columns) -> int:
     """Bytes of the text column, estimated: after a selection the table still holds the rows that were left out."""
-    held = dataset.data.select([options.text_column])
+    held = dataset.data.select([columns.texts[0].root])
     return int(held.nbytes * len(dataset) // max(1, held.num_rows))
 
 
 def read_dataset(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
     """Read the rows of a range. Raises `UnreadableFileError`, and `InvalidTextError` under the policy `error`."""
     dataset = open_dataset(part.file.path)
-    step = rows_per_batch(options, rows=len(dataset), size=_text_bytes(dataset, options))
+    columns = find_columns(dataset.features.arrow_schema, part.file, options)
+    step = rows_per_batch(options, rows=len(dataset), size=_text_bytes(dataset, columns))
     with reading(part.file):
-        batches = _read_rows(dataset.select_columns(wanted_columns(options)).with_format("arrow"), part, step)
-        yield from read_columns(take_rows(batches, part.rows), part.file, options, first_row=part.first_row)
+        batches = _read_rows(dataset.select_columns(columns.roots).with_format("arrow"), part, step)
+        yield from read_columns(take_rows(batches, part.rows), columns, part.file, options, first_row=part.first_row)
 
 
 def _read_rows(dataset: Dataset, part: Range, step: int) -> Iterator[pa.RecordBatch]:

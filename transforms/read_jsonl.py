@@ -9,7 +9,8 @@ Row numbers count lines, so that an editor finds them. What becomes of a line:
     lone surrogates or invalid UTF-8 in the text            as `invalid_utf8` says: error, replace (U+FFFD), reject
     invalid UTF-8 elsewhere in the line                     ignored
 
-A file whose first record opens a JSON array or object that goes on in the next lines is not JSONL: `UnreadableFileError`.
+A file that is one JSON array, or objects printed over many lines, is read too (`transforms/json_documents.py`): its rows are the
+elements, and it is one range.
 """
 
 from __future__ import annotations
@@ -17,28 +18,30 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tokenmill.arrow import read_only
-from tokenmill.errors import MissingColumnError, UnreadableFileError
+from tokenmill.errors import MissingColumnError
 from tokenmill.kernels.json_lines import DOCUMENT, REFUSED, read_records
 from tokenmill.kernels.lines import count_lines, end_of_line
 from transforms.document_limit import LongLine, reject_long
-from transforms.line_blocks import JSON_SPACE, Bytes, iterate_lines, line_at, read_line_blocks, reject_line
+from transforms.json_documents import is_json_document, read_record_blocks
+from transforms.line_blocks import Bytes, iterate_lines, line_at, read_line_blocks, reject_line
 from transforms.parse_json import (
     DamagedTextError,
     LineParser,
     Parsed,
     RejectedLineError,
     column_names,
-    is_array_of_objects,
+    has_column,
     load_json,
 )
 from transforms.read_batches import DocumentBatch, Int64s, invalid_text, make_documents, name_rows
-from transforms.read_lines import LineCount, count_rows
-from transforms.splits import Range, ReadOptions, Reject, SourceFile
+from transforms.read_lines import LineCount, count_rows, cut_lines
+from transforms.splits import DOCUMENT_BYTES, Range, ReadOptions, Reject, SizedRange, SourceFile
 
 #: A column is missing when none of so many first records has it; one odd record among good ones is only a reject.
 _PROBED_RECORDS = 100
@@ -50,15 +53,13 @@ def read_jsonl(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
     """Read the records of a range. Raises `UnreadableFileError`, and `InvalidTextError` under the policy `error`."""
     reader = _JsonlReader(part.file, options)
     row, remaining = part.first_row, _NO_LIMIT if part.rows is None else part.rows
-    for offset, block in read_line_blocks(part, options.batch_bytes, options.max_document_bytes):
+    for offset, block in _read_blocks(part, options.batch_bytes, options.max_document_bytes):
         if isinstance(block, LongLine):
             yield reject_line(part.file, row, offset, block, options)
             row, remaining = row + 1, remaining - 1
             if not remaining:
                 return
             continue
-        if part.start == 0 and row == part.first_row:
-            _refuse_document(part.file, block)
         records = reader.scan(block, remaining)
         yield reader.read(records, offset=offset, first_row=row)
         row += records.kinds.size
@@ -67,57 +68,56 @@ def read_jsonl(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
             return
 
 
+def _read_blocks(part: Range, block_bytes: int, most: int = DOCUMENT_BYTES) -> Iterator[tuple[int, Bytes | LongLine]]:
+    """The lines of a range, or the records of a JSON document, as blocks of lines."""
+    if part.start == 0 and is_json_document(part.file):
+        return read_record_blocks(part.file, block_bytes, most)
+    return read_line_blocks(part, block_bytes, most)
+
+
+def cut_jsonl(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[SizedRange]:
+    """Cut a file of lines as `cut_lines` does; a JSON document stays whole."""
+    ranges = cut_lines(file, options, split_bytes)
+    if len(ranges) > 1 and is_json_document(file):
+        return [SizedRange(Range(file, 0, file.size), None, file.size)]
+    return ranges
+
+
 def count_jsonl_rows(part: Range, limit: int | None = None) -> LineCount:
-    """Count the lines that begin in a range; a blank one is no record."""
-    return count_rows(part, limit, with_blank=False)
+    """Count the lines that begin in a range, or the elements of a JSON document; a blank line is no record."""
+    return count_rows(part, limit, with_blank=False, read_blocks=_read_blocks)
 
 
 def check_jsonl_columns(file: SourceFile, options: ReadOptions) -> None:
     """Look at the first records of a file: raises `MissingColumnError` when none has the columns asked for.
 
-    Raises `UnreadableFileError` for a file that is one JSON document.
+    Raises `UnreadableFileError` for a JSON document that is damaged there.
     """
-    records = [names for line in _first_lines(file) if (names := _try_names(line)) is not None]
+    records = [record for line in _first_lines(file) if (record := _try_load(line)) is not None]
     for column in (*options.text_columns, options.id_column):
-        if column is not None and records and not any(column in names for names in records):
-            there = ", ".join(dict.fromkeys(name for names in records for name in names)) or "none"
+        if column is not None and records and not any(has_column(record, column) for record in records):
+            there = ", ".join(dict.fromkeys(name for record in records for name in column_names(record) or ())) or "none"
             raise MissingColumnError(f"{file.path}: no column {column!r} in its first records; the columns there are: {there}")
 
 
 def _first_lines(file: SourceFile) -> list[bytes]:
     lines: list[bytes] = []
-    for _, block in read_line_blocks(Range(file, 0, file.size), _PROBED_BYTES):
+    for _, block in _read_blocks(Range(file, 0, file.size), _PROBED_BYTES):
         if isinstance(block, LongLine):
             continue
-        if not lines:
-            _refuse_document(file, block)
         lines += itertools.islice(iterate_lines(block), _PROBED_RECORDS - len(lines))
         if len(lines) == _PROBED_RECORDS:
             break
     return lines
 
 
-def _try_names(line: bytes) -> list[str] | None:
+def _try_load(line: bytes) -> Any:
+    """The object in a line, None where there is none."""
     try:
-        return column_names(load_json(line.decode("utf-8", "replace")))
+        value = load_json(line.decode("utf-8", "replace"))
     except RejectedLineError:
         return None
-
-
-def _refuse_document(file: SourceFile, block: Bytes) -> None:
-    """Tell a JSON document from JSON Lines at the first line that is not blank; one line of a list alone is only a bad record."""
-    first = next((line.strip(JSON_SPACE) for line in iterate_lines(block) if line.strip(JSON_SPACE)), b"")
-    if first == b"{":
-        raise UnreadableFileError(f"{file.path}: is one JSON document over many lines, not JSON lines; write an object per line")
-    if first[:1] != b"[":
-        return
-    try:
-        value = load_json(first.decode("utf-8", "replace"))
-    except RejectedLineError:
-        value = None
-    lines, blank = count_lines(block)
-    if value is None or (is_array_of_objects(value) and lines - blank == 1):
-        raise UnreadableFileError(f"{file.path}: is a JSON array, not JSON lines; write its elements one per line")
+    return None if column_names(value) is None else value
 
 
 @dataclass(frozen=True, eq=False)

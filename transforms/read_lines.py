@@ -6,7 +6,7 @@ A line of text ends with `\\n` or `\\r\\n`, which are not part of it; a lone `\\
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,8 @@ from transforms.document_limit import HEAD_BYTES, LongLine, reject_long
 from transforms.line_blocks import BOM, Bytes, read_line_blocks, reject_line
 from transforms.read_batches import DocumentBatch, Records, finish_batch, name_rows, reject_batch
 from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
+
+ReadBlocks = Callable[[Range, int], Iterator[tuple[int, Bytes | LongLine]]]
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,20 @@ def count_text_rows(part: Range, limit: int | None = None) -> LineCount:
     return count_rows(part, limit, with_blank=True)
 
 
-def count_rows(part: Range, limit: int | None = None, *, with_blank: bool, block_bytes: int = 1 << 20) -> LineCount:
+def count_rows(
+    part: Range,
+    limit: int | None = None,
+    *,
+    with_blank: bool,
+    block_bytes: int = 1 << 20,
+    read_blocks: ReadBlocks = read_line_blocks,
+) -> LineCount:
     """Count the lines and records that begin in a range, stopping at the block in which record number `limit` is reached.
 
-    `with_blank`: a blank line is a record.
+    `with_blank`: a blank line is a record. `read_blocks` gives the lines.
     """
     lines = records = 0
-    for _, block in read_line_blocks(part, block_bytes):
+    for _, block in read_blocks(part, block_bytes):
         found, blank = (1, 0) if isinstance(block, LongLine) else count_lines(block)
         lines += found
         records += found if with_blank else found - blank

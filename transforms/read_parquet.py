@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from tokenmill.parquet_footer import ParquetFooter, check_rows, open_parquet
 from transforms.decompress import open_seekable
 from transforms.read_batches import DocumentBatch
-from transforms.read_columns import check_columns, group_parts, read_columns, rows_per_batch, take_rows, wanted_columns
+from transforms.read_columns import Columns, find_columns, group_parts, read_columns, rows_per_batch, take_rows
 from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 _BUFFER_BYTES = 1 << 20
@@ -31,15 +31,15 @@ def cut_parquet(file: SourceFile, options: ReadOptions, split_bytes: int) -> lis
     Raises `UnreadableFileError` and `MissingColumnError`.
     """
     with _open_parquet(file) as (parquet, footer):
-        check_columns(parquet.schema_arrow, file, options)
-        groups = list(zip(footer.rows.tolist(), _text_bytes(footer, options), strict=True))
+        columns = find_columns(parquet.schema_arrow, file, options)
+        groups = list(zip(footer.rows.tolist(), _text_bytes(footer, columns), strict=True))
     return group_parts(file, groups, split_bytes=split_bytes, least=len(groups) if file.compression else 1)
 
 
-def _text_bytes(footer: ParquetFooter, options: ReadOptions) -> list[int]:
+def _text_bytes(footer: ParquetFooter, columns: Columns) -> list[int]:
     """Of each row group the text before compression. What is read beside it is looked up too: it may be encrypted."""
-    leaves = {column: footer.find_leaves(column) for column in wanted_columns(options)}
-    sizes: list[int] = footer.raw_sizes[:, leaves[options.text_column]].sum(axis=1).tolist()
+    leaves = {path: footer.find_leaves_below(path.leaf) for path in columns.paths}
+    sizes: list[int] = footer.raw_sizes[:, leaves[columns.texts[0]]].sum(axis=1).tolist()
     return sizes
 
 
@@ -47,13 +47,14 @@ def read_parquet(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
     """Read the row groups of a range. Raises `UnreadableFileError`, and `InvalidTextError` under the policy `error`."""
     groups = range(part.start, part.end)
     with _open_parquet(part.file) as (parquet, footer):
-        size = sum(_text_bytes(footer, options)[part.start : part.end])
+        columns = find_columns(parquet.schema_arrow, part.file, options)
+        size = sum(_text_bytes(footer, columns)[part.start : part.end])
         rows = sum(footer.rows[part.start : part.end].tolist())
         batches = parquet.iter_batches(
             batch_size=rows_per_batch(options, rows=rows, size=size),
             row_groups=groups,
-            columns=wanted_columns(options),
+            columns=columns.leaves,
             use_threads=False,
         )
         whole = take_rows(check_rows(batches, rows), part.rows)
-        yield from read_columns(whole, part.file, options, first_row=part.first_row)
+        yield from read_columns(whole, columns, part.file, options, first_row=part.first_row)
