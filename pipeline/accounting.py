@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from tokenmill import errors
 from transforms.accounts import LOST_WORDS
+from transforms.reject_reasons import RejectReasons
 from transforms.splits import SourceFile
 
 #: What is counted of each file, and added up.
@@ -17,28 +18,64 @@ SUMMED = ("documents", "encoded", "empty", "rejected", "replaced", "bytes")
 _MASK = (1 << 64) - 1
 #: How many of many messages are shown.
 _SHOWN = 5
+#: How many reasons for rejects are shown.
+SHOWN_REASONS = 3
+#: The share of its records that a run may reject, and a file of `LEAST_RECORDS` or more, where `--max-rejects` says nothing.
+DEFAULT_SHARE = Fraction(1, 2)
+LEAST_RECORDS = 100
 
 
 @dataclass(frozen=True)
 class MaxRejects:
-    """How many rejected records a run may have: a number, or a share of the documents read. None of both: any number."""
+    """How many rejected records a run may have: a number, or a share of all records that were read.
+
+    With neither, the default holds: at most half of all records, and at most half of each file that has `LEAST_RECORDS` or more.
+    So one bad line among few ends no run, but a file whose records have another shape does, however many others there are.
+    """
 
     number: int | None = None
     share: Fraction | None = None
 
     @classmethod
     def parse(cls, text: str | int | None) -> MaxRejects:
-        """`100` is a number, `0.5%` a share of the documents, None no limit."""
+        """`100` is a number, `0.5%` a share of the records, None the default."""
         if text is None:
             return cls()
         found = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)%", str(text), re.ASCII)
         if found is None or (found[2] and Fraction(found[2]) > 100):
-            raise errors.UsageError(f"--max-rejects {text!r}: give a number (100) or a share of the documents (0.5%)")
+            raise errors.UsageError(f"--max-rejects {text!r}: give a number (100) or a share of all records (0.5%)")
         return cls(share=Fraction(found[2]) / 100) if found[2] else cls(number=int(found[1]))
 
-    def allowed(self, documents: int) -> int | None:
-        """How many of so many documents may be rejected, None for all."""
-        return self.number if self.share is None else int(self.share * documents)
+    @property
+    def is_default(self) -> bool:
+        """Whether no limit was given."""
+        return self.number is None and self.share is None
+
+    @property
+    def allows_all(self) -> bool:
+        """Whether all records may be rejected: `100%`."""
+        return self.share == 1
+
+    def allowed(self, records: int) -> int:
+        """How many of so many records may be rejected."""
+        return self.number if self.number is not None else int((DEFAULT_SHARE if self.share is None else self.share) * records)
+
+
+#: All records may be rejected.
+ANY_REJECTS = MaxRejects(share=Fraction(1))
+
+
+@dataclass(frozen=True)
+class Books:
+    """What was read: an account of each file, their sums, and why records were rejected (`transforms.reject_reasons`)."""
+
+    files: list[dict[str, Any]]
+    totals: dict[str, int]
+    reasons: list[dict[str, Any]]
+
+    def describe(self) -> dict[str, Any]:
+        """Sums and the most frequent reasons, for the log."""
+        return {**self.totals, "reasons": self.reasons[:SHOWN_REASONS]}
 
 
 def check_failures(records: Mapping[int, Mapping[str, Any]]) -> None:
@@ -99,11 +136,90 @@ def total_lost_words(shards: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {kind: number for kind, number in totals.items() if number}
 
 
-def check_rejects(totals: Mapping[str, int], limit: MaxRejects, place: str) -> None:
-    """Raise `TooManyRejectsError` when more records were rejected than the run may have."""
-    allowed = limit.allowed(totals["documents"])
-    if allowed is not None and totals["rejected"] > allowed:
+def close_books(files: Sequence[SourceFile], records: Mapping[int, Mapping[str, Any]], splits: int) -> Books:
+    """The accounts of a run. Raises the first failure of its journal, and `AccountingError` where the numbers do not add up."""
+    check_failures(records)
+    accounts = add_up_files(files, records, splits)
+    return Books(accounts, total_files(accounts), add_up_reasons(records[index] for index in sorted(records)))
+
+
+def add_up_reasons(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The reasons for rejects of all parts together: records of a journal or shards of a manifest, in corpus order."""
+    reasons = RejectReasons()
+    for part in parts:
+        reasons.merge(part.get("reasons") or part.get("shard", {}).get("reasons", []))
+    return reasons.describe()
+
+
+def describe_reasons(reasons: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The most frequent reasons for rejects, each with a place.
+
+    `3: column 'text' is null (the first: a.jsonl, row 17)`
+    """
+    lines = [
+        f"{reason['count']:,}: {reason['reason']} (the first: {reason['file']}, row {reason['row']})"
+        for reason in reasons[:SHOWN_REASONS]
+    ]
+    more = sum(reason["count"] for reason in reasons[SHOWN_REASONS:])
+    return [*lines, *([f"{more:,}: {len(reasons) - SHOWN_REASONS} other reasons"] if more else [])]
+
+
+def name_rejected_files(files: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The files of which every record was rejected."""
+    return [file["name"] for file in files if file["rejected"] and file["rejected"] == file["documents"]]
+
+
+def check_rejects(books: Books, limit: MaxRejects, place: str) -> None:
+    """Raise `TooManyRejectsError` when more records were rejected than the run may have, or, short of `100%`, all of them.
+
+    `place` says where the rejects are.
+    """
+    if limit.allows_all:
+        return
+    read, rejected = books.totals["documents"], books.totals["rejected"]
+    way_out = f"{place} says which and why; nothing is published; to allow it, give --max-rejects 100%"
+    if read and rejected == read:
+        raise errors.TooManyRejectsError(f"all of {count_records(read)} were rejected{_list_reasons(books)}; {way_out}")
+    if rejected > (allowed := limit.allowed(read)):
+        most = "more than half (the default limit)" if limit.is_default else f"--max-rejects allows {allowed}"
         raise errors.TooManyRejectsError(
-            f"{totals['rejected']} of {totals['documents']} records were rejected, --max-rejects allows {allowed}; "
-            f"{place} says which and why; nothing is published"
+            f"{rejected} of {count_records(read)} were rejected, {most}{_list_reasons(books)}; {way_out}"
+        )
+    if limit.is_default:
+        _check_each_file(books, way_out)
+
+
+def _check_each_file(books: Books, way_out: str) -> None:
+    bad = [
+        file
+        for file in books.files
+        if file["documents"] >= LEAST_RECORDS and file["rejected"] > DEFAULT_SHARE * file["documents"]
+    ]
+    if bad:
+        more = f" (so it is in {len(bad) - 1} more files)" if len(bad) > 1 else ""
+        raise errors.TooManyRejectsError(
+            f"{bad[0]['name']}: {bad[0]['rejected']} of its {count_records(bad[0]['documents'])} were rejected, more than half "
+            f"(the default limit){more}{_list_reasons(books)}; {way_out}"
+        )
+
+
+def _list_reasons(books: Books) -> str:
+    return f": {'; '.join(describe_reasons(books.reasons))}" if books.reasons else ""
+
+
+def count_records(number: int) -> str:
+    """`1 record`, `5 records`."""
+    return f"{number} record" if number == 1 else f"{number} records"
+
+
+def check_made(books: Books, made: int, what: str, published: Mapping[str, Any] | None, folder: str) -> None:
+    """Raise `NothingEncodedError` where nothing was made (`what`: tokens or words) and what is published is not empty.
+
+    A corpus that a producer has cut to nothing must not take what was made of it with it.
+    """
+    before = (published or {}).get("totals", {})
+    if not made and max(before.get("tokens", 0), before.get("words", 0)) > 0:
+        raise errors.NothingEncodedError(
+            f"no {what} in the {count_records(books.totals['documents'])} of {len(books.files)} files: an empty result does not "
+            f"replace what {folder} holds; look at the input, or delete {folder} first"
         )

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from pipeline.accounting import Books
 from pipeline.outputs import LEDGER, OutputFolder
 from tokenmill import __version__, schemas
 from tokenmill.errors import UnreadableFileError, UsageError
@@ -34,8 +35,7 @@ def write_counts(
     folder: OutputFolder,
     pretokenizer: PreTokenizer,
     normalizer: Normalizer,
-    files: list[dict[str, Any]],
-    totals: dict[str, int],
+    books: Books,
     words: int,
     groups: Mapping[int, dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def write_counts(
         "normalizer": normalizer.spec,
         "pretokenizer": pretokenizer.spec,
         "unicode": pretokenizer.unicode_version,
-        "input_fingerprint": fingerprint_inputs(files),
+        "input_fingerprint": fingerprint_inputs(books.files),
     }
     part = _write_part(folder, counts, header)
     manifest = {
@@ -57,8 +57,9 @@ def write_counts(
         "tokenmill": __version__,
         **header,
         "word_counts_sha256": fingerprint_counts(counts, with_order=False),
-        "totals": {**totals, "words": words, "distinct_words": counts.num_rows},
-        "files": files,
+        "totals": {**books.totals, "words": words, "distinct_words": counts.num_rows},
+        **({"reasons": books.reasons} if books.reasons else {}),
+        "files": books.files,
         "parts": [part],
     }
     folder.publish(manifest, {} if groups is None else {LEDGER: _render_ledger(folder, groups)})

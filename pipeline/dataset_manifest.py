@@ -38,4 +38,5 @@ def fill_frame(frame: Mapping[str, Any], packing: Packing | None, files: Entries
     totals: dict[str, Any] = {**accounting.total_files(files)}
     totals |= total_blocks(packing, shards) | total_shaped(packing, shards) | accounting.total_lost_words(shards)
     totals |= {"tokens": sum(shard["tokens"] for shard in shards), "shards": len(shards)}
-    return {**frame, "totals": totals, "files": files, "shards": shards}
+    why = {"reasons": reasons} if (reasons := accounting.add_up_reasons(shards)) else {}
+    return {**frame, "totals": totals, **why, "files": files, "shards": shards}

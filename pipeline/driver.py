@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline import accounting, counts_folder
-from pipeline.accounting import MaxRejects, describe_split
+from pipeline.accounting import ANY_REJECTS, Books, describe_split
 from pipeline.apart import check_apart, check_spared
 from pipeline.dataset_manifest import fill_frame, frame_dataset
 from pipeline.fingerprints import describe_job, hash_bytes, key_splits
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
 from pipeline.lock import Lock
-from pipeline.outputs import OutputFolder, write_card
+from pipeline.outputs import OutputFolder, read_manifest, write_card
 from pipeline.planning import (
     Corpus,
     Execution,
@@ -87,10 +87,10 @@ def count_corpus(
             groups_folder=folder.groups,
         )
         records = _run_job("count", count_graph(plan.splits, options), plan.splits, job, run)
-        files, totals = _close_books(plan, records, folder)
         words = sum(record["words"] for record in records.values())
+        books = _close_books("count", plan, records, folder, run, words)
         groups, cutting = records if update else None, (options.pretokenizer, options.normalizer)
-        return counts_folder.write_counts(folder, *cutting, files, totals, words, groups)
+        return counts_folder.write_counts(folder, *cutting, books, words, groups)
 
 
 def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execution) -> tuple[Tokenizer, MergeRules]:
@@ -125,12 +125,13 @@ def train_on_corpus(
     working = os.path.join(parent, f".{name}.counts-{uuid.uuid4().hex[:8]}")
     try:
         # The counts go, and their rejects with them: a message must not send anybody there.
-        lenient = replace(corpus, max_rejects=MaxRejects())
+        lenient = replace(corpus, max_rejects=ANY_REJECTS)
         plan = plan_corpus(lenient, run)
         check_spared(plan, [output])
         manifest = count_corpus(lenient, options.pretokenizer, working, run, normalizer=options.normalizer, plan=plan)
         totals = manifest["totals"]
-        accounting.check_rejects(totals, corpus.max_rejects, "`tokenmill count` keeps a file that")
+        books = Books(manifest["files"], totals, manifest.get("reasons", []))
+        accounting.check_rejects(books, corpus.max_rejects, "`tokenmill count` keeps a file that")
         if totals["rejected"] and not totals["distinct_words"]:
             read, rejected = totals["documents"], totals["rejected"]
             raise NothingToTrainOnError(
@@ -204,9 +205,10 @@ def encode_corpus(
             finished = folder.finished()
             splits = [split for split in plan.splits if split.index not in finished]
             records = _run_job("encode", encode_graph(splits, options, len(plan.splits)), splits, job, run)
-        files, _ = _close_books(plan, records, folder)
+        made = sum(record["tokens"] for record in records.values())
+        books = _close_books("encode", plan, records, folder, run, made)
         shards = [describe_split(records[index], folder.keys[index]) for index in sorted(records)]
-        manifest = fill_frame(frame_dataset(tokenizer, corpus, options), packing, files, shards)
+        manifest = fill_frame(frame_dataset(tokenizer, corpus, options), packing, books.files, shards)
         card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
         folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
     return manifest
@@ -301,14 +303,15 @@ class Ticker:
         self.stage.update(totals.splits, documents=totals.documents, bytes=totals.bytes, words=totals.words, tokens=totals.tokens)
 
 
-def _close_books(plan: Plan, records: Records, folder: OutputFolder) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Per-file accounts and totals of a run that may be published."""
+def _close_books(name: str, plan: Plan, records: Records, folder: OutputFolder, run: Execution, made: int) -> Books:
+    """The accounts of a run that may be published. `made`: how many words or tokens there are."""
     check_unchanged(plan)
-    accounting.check_failures(records)
-    files = accounting.add_up_files(plan.files, records, len(plan.splits))
-    totals = accounting.total_files(files)
-    accounting.check_rejects(totals, plan.corpus.max_rejects, folder.rejects)
-    return files, totals
+    books = accounting.close_books(plan.files, records, len(plan.splits))
+    run.reporter.tell(name, books.describe())
+    accounting.check_rejects(books, plan.corpus.max_rejects, folder.rejects)
+    what = "word" if name == "count" else "token"
+    accounting.check_made(books, made, what, read_manifest(folder.path), folder.path)
+    return books
 
 
 def _count_merges(options: TrainingOptions) -> int:

@@ -88,7 +88,12 @@ CORPUS_OPTIONS = add_options(
         show_default=True,
         help="A larger document (of JSON lines, a longer line) is set aside; one of this size takes about 1.5 GB of memory.",
     ),
-    click.option("--max-rejects", metavar="N|P%", help="End without a result when more records than this are set aside."),
+    click.option(
+        "--max-rejects",
+        metavar="N|P%",
+        help="End without a result when more records than this are rejected; 100% allows all [default: 50% of all "
+        "records, and of each file that has 100 or more].",
+    ),
 )
 
 PRETOKENIZER_OPTIONS = add_options(

@@ -11,7 +11,7 @@ A terminal gets a bar, anything else plain lines (at most one in two seconds, an
 
     {"event": "progress", "stage": "count", "done": 12, "total": 40, "documents": 51000, "bytes": 31457280, ...}
 
-with `event` one of `start`, `progress`, `message`, `end`, `failed` and, for what a build comes to, `result`.
+with `event` one of `start`, `progress`, `message`, `end`, `failed` and, for what a command or a build comes to, `result`.
 """
 
 from __future__ import annotations

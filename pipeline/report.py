@@ -89,7 +89,7 @@ def carry_out(
         )
         records = _run_job(tokenizers, options, plan, run)
         sums = _read_sums(options.sums_path) if plan.splits else REPORT_SUMS.empty_table()
-    rejected = _close_books(plan, records)
+    rejected = _close_books(plan, records, run)
     changes = [_first_changes(records, number) for number in range(len(tokenizers))]
     return make_report(tokenizers, sums, changes=changes, by=planned.group, rejected=rejected, shown=shown)
 
@@ -153,13 +153,13 @@ def _run_job(tokenizers: Mapping[str, Tokenizer], options: ReportOptions, plan: 
         return driver.run_graph(graph, plan, driver.Ticker(Journal(options.journal_folder), stage), run)
 
 
-def _close_books(plan: Plan, records: Records) -> int:
+def _close_books(plan: Plan, records: Records, run: Execution) -> int:
     """How many records were rejected, of a run that read all that it should."""
     check_unchanged(plan)
-    accounting.check_failures(records)
-    totals = accounting.total_files(accounting.add_up_files(plan.files, records, len(plan.splits)))
-    accounting.check_rejects(totals, plan.corpus.max_rejects, "`tokenmill encode` keeps a file that")
-    return totals["rejected"]
+    books = accounting.close_books(plan.files, records, len(plan.splits))
+    run.reporter.tell("report", books.describe())
+    accounting.check_rejects(books, plan.corpus.max_rejects, "`tokenmill encode` keeps a file that")
+    return books.totals["rejected"]
 
 
 def _first_changes(records: Records, number: int) -> list[Change]:

@@ -21,7 +21,16 @@ from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.userstate import BagStateSpec
 
-from pipeline.accounting import MaxRejects, add_up_files, check_failures, check_rejects, describe_split, total_files
+from pipeline.accounting import (
+    Books,
+    MaxRejects,
+    add_up_files,
+    add_up_reasons,
+    check_failures,
+    check_rejects,
+    describe_split,
+    total_files,
+)
 from pipeline.dataset_manifest import fill_frame
 from pipeline.fingerprints import describe_job, key_splits, stamp_file
 from pipeline.inputs import describe_file, plan_splits
@@ -152,7 +161,8 @@ def publish_files(plans: Sequence[FilePlan], records: Mapping[int, Record], opti
     shards = [describe_split(records[number], key) for number, key in numbers]
     all_files = sorted([*manifest["files"], *files], key=lambda file: file["name"])
     all_shards = sorted([*manifest["shards"], *shards], key=_place_shard)
-    check_rejects(total_files(all_files), options.max_rejects, options.encode.rejects_folder)
+    books = Books(all_files, total_files(all_files), add_up_reasons(all_shards))
+    check_rejects(books, options.max_rejects, options.encode.rejects_folder)
     for shard in shards:
         _put_in_place(shard["path"], options)
     if fresh:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.accounting import describe_reasons, name_rejected_files
 from pipeline.progress import count_things
 from pipeline.recognition import describe_kinds
 from tokenmill.alphabets import bytes_of_tokens
@@ -17,6 +18,7 @@ from tokenmill.unicode_text import show_printable
 
 _SHOWN_RULES = 8
 _SHOWN_TOKENS = 6
+_SHOWN_FILES = 3
 
 
 def describe_reading(manifest: Mapping[str, Any], output: str | None) -> str:
@@ -33,7 +35,11 @@ def describe_reading(manifest: Mapping[str, Any], output: str | None) -> str:
     if totals["rejected"]:
         where = "`tokenmill count` keeps them in files" if output is None else f"{output}/rejects says which and why"
         lines.append(f"         {count_things(totals['rejected'], 'record')} rejected: {where}")
-    return "\n".join(lines) + "\n"
+        lines += [f"           {reason}" for reason in describe_reasons(manifest.get("reasons", []))]
+    if bad := name_rejected_files(manifest["files"]):
+        more = f", and {count_things(len(bad) - _SHOWN_FILES, 'more file')}" if len(bad) > _SHOWN_FILES else ""
+        lines.append(f"         every record rejected of {', '.join(bad[:_SHOWN_FILES])}{more}")
+    return show_lines(lines)
 
 
 def describe_counts(manifest: Mapping[str, Any], output: str) -> str:

@@ -116,7 +116,8 @@ def test_decode_a_dataset(trained: Path, tmp_path: Path) -> None:
 def test_json_log_is_one_object_a_line(trained: Path, tmp_path: Path) -> None:
     result = call("count", trained / "corpus.jsonl", "--output", tmp_path / "counts", "--log-format", "json")
     events = [json.loads(line) for line in result.stderr.splitlines()]
-    assert events[0]["event"] == "start" and events[-1]["event"] == "end" and events[-1]["documents"] == 80
+    assert events[0]["event"] == "start" and events[-2]["event"] == "end" and events[-2]["documents"] == 80
+    assert events[-1]["event"] == "result" and events[-1]["documents"] == 80 and events[-1]["reasons"] == []
     assert result.stdout == ""
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline import accounting, driver
-from pipeline.accounting import MaxRejects
+from pipeline.accounting import ANY_REJECTS, MaxRejects
 from pipeline.planning import Corpus, Execution
 from pipeline.progress import reporter
 from tests.corpora import make_texts, write_jsonl
@@ -156,7 +156,7 @@ def encode_with_rejects(folder: Path, limit: MaxRejects | None = None, **read: A
     options = TrainingOptions(model="char-bpe", pretokenizer="wordpunct", merges=1)
     driver.train_on_corpus(Corpus((str(folder / "train.txt"),)), options, str(folder / "tokenizer.json"), RUN)
     (folder / "in.txt").write_bytes(b"ab\nza\n\xff\n\nb z\n")
-    corpus = Corpus((str(folder / "in.txt"),), max_rejects=limit or MaxRejects(), read=ReadOptions(**read))
+    corpus = Corpus((str(folder / "in.txt"),), max_rejects=limit or ANY_REJECTS, read=ReadOptions(**read))
     return driver.encode_corpus(corpus, str(folder / "tokenizer.json"), str(folder / "tokens"), RUN)
 
 
@@ -182,7 +182,7 @@ def test_too_many_rejects_publish_nothing(tmp_path: Path) -> None:
 
 def test_share_of_rejects(tmp_path: Path) -> None:
     assert encode_with_rejects(tmp_path, MaxRejects.parse("60%"))["totals"]["rejected"] == 3
-    assert MaxRejects.parse("50%").allowed(5) == 2 and MaxRejects.parse("0").allowed(5) == 0 and MaxRejects().allowed(5) is None
+    assert MaxRejects.parse("50%").allowed(5) == 2 and MaxRejects.parse("0").allowed(5) == 0 and MaxRejects().allowed(5) == 2
     for text in ("-1", "x", "101%", "%", "nan%"):
         with pytest.raises(errors.UsageError, match="give a number"):
             MaxRejects.parse(text)

@@ -12,6 +12,7 @@
     │   ├── UnreadableFileError        3  missing, truncated, corrupt, or not of the stated format
     │   ├── InvalidTextError           3  a record that the policy says must end the run
     │   ├── NothingToTrainOnError      3  no word at all in the corpus
+    │   ├── NothingEncodedError        3  an empty result that would replace one which is not
     │   ├── TooManyRejectsError        3  more rejected records than `--max-rejects`
     │   ├── AccountingError            3  documents read are not documents encoded plus rejected
     │   ├── UnknownCharacterError      3  a character outside the alphabet of a model without an unk token
@@ -77,6 +78,10 @@ class InvalidTextError(DataError):
 
 class NothingToTrainOnError(DataError):
     """No word at all in the corpus."""
+
+
+class NothingEncodedError(DataError):
+    """An empty result that would replace one which is not."""
 
 
 class TooManyRejectsError(DataError):

@@ -16,7 +16,8 @@ from tokenmill.arrow import text_buffers
 from tokenmill.errors import TokenmillError
 from tokenmill.kernels import fingerprint
 from transforms.read_batches import DocumentBatch
-from transforms.splits import Split
+from transforms.reject_reasons import RejectReasons
+from transforms.splits import Reject, Split
 
 #: Words that a WordPiece model has no ids for: not made up by tokens, or with too many characters.
 LOST_WORDS = ("unknown_words", "long_words")
@@ -51,6 +52,7 @@ class SplitAccount:
         self._failure: dict[str, str] | None = None
         self._lost = dict.fromkeys(LOST_WORDS, 0)
         self._files = {part.file.name: FileAccount() for part in split.ranges}
+        self._reasons = RejectReasons()
 
     def add_batch(self, batch: DocumentBatch) -> None:
         """Count a batch as it was read: its documents are encoded unless `reject` says otherwise afterwards."""
@@ -61,14 +63,16 @@ class SplitAccount:
         account.encoded += batch.documents.num_rows
         account.rejected += len(batch.rejects)
         account.replaced += len(batch.replaced)
+        self._reasons.add(batch.rejects)
         account.empty += int(np.count_nonzero(np.diff(ends, prepend=0) == pairs))
         account.bytes += text.size - ends.size * pairs
         self._add_fingerprint(account, batch, text, ends)
 
-    def reject(self, file: str, documents: int) -> None:
-        """So many documents of a batch that was added turned out to be rejects."""
-        self._files[file].encoded -= documents
-        self._files[file].rejected += documents
+    def reject(self, reject: Reject) -> None:
+        """A document of a batch that was added turned out to be a reject."""
+        self._files[reject.file].encoded -= 1
+        self._files[reject.file].rejected += 1
+        self._reasons.add([reject])
 
     @property
     def encoded(self) -> int:
@@ -83,6 +87,10 @@ class SplitAccount:
     def lost_words(self) -> dict[str, int]:
         """For how many words an unk token stands, where it does for any."""
         return {kind: number for kind, number in self._lost.items() if number}
+
+    def describe_rejects(self) -> dict[str, Any]:
+        """Why records were rejected, where any were."""
+        return {"reasons": reasons} if (reasons := self._reasons.describe()) else {}
 
     def fail(self, error: TokenmillError) -> None:
         """The split cannot be read to its end: the run will not be published."""

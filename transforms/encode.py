@@ -126,7 +126,8 @@ def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, spl
                 for batch in read_documents(split, options.read, tokenizer.normalizer):
                     account.add_batch(batch)
                     rejects.write(encode_documents(batch, tokenizer, writer, account, shaper))
-            shard |= {"documents": account.encoded} | writer.describe() | account.lost_words() | shaper.describe()
+            shard |= {"documents": account.encoded} | writer.describe() | account.lost_words() | account.describe_rejects()
+            shard |= shaper.describe()
         except DataError as error:
             account.fail(error)
     record = account.record(tokens=shard.get("tokens", 0), shard=shard)
@@ -171,9 +172,10 @@ def encode_documents(
     unknown = [made.encoded.unknown for made in texts]
     if lost.any():
         ids, texts = ids.filter(pa.array(~lost)), [made.filter(~lost) for made in texts]
-        account.reject(batch.file, int(np.count_nonzero(lost)))
+    rejects = [describe_lost(batch, place, unknown, tokenizer, shaper) for place in np.flatnonzero(lost).tolist()]
+    for reject in rejects:
+        account.reject(reject)
     writer.write(shaper.shape(ids, texts))
-    rejects = (describe_lost(batch, place, unknown, tokenizer, shaper) for place in np.flatnonzero(lost).tolist())
     return heapq.merge(batch.rejects, rejects, key=attrgetter("row"))
 
 
@@ -181,7 +183,7 @@ def describe_lost(
     batch: DocumentBatch, place: int, unknown: Sequence[np.ndarray], tokenizer: Tokenizer, shaper: RowShaper
 ) -> Reject:
     """The reject for a document that holds a character without an id (`unknown` says in which text), or cannot be cut."""
-    where = f"document {batch.documents['doc_id'][place].as_py()}"
+    where = named = f"document {batch.documents['doc_id'][place].as_py()}"
     text = batch.documents["text"][place].as_py().encode()
     number = next((number for number, found in enumerate(unknown) if found[place]), None)
     if number is None:
@@ -189,7 +191,7 @@ def describe_lost(
     else:
         where += ", second text" if number else ""
         reason = tokenizer.describe_lost(batch.texts[number].slice(place, 1), where, shaper.allow_special)
-    return Reject(batch.file, int(batch.rows[place]), -1, reason, text)
+    return Reject(batch.file, int(batch.rows[place]), -1, reason, text, place=named)
 
 
 def describe_range(part: Range) -> dict[str, Any]:

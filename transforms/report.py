@@ -87,7 +87,7 @@ def measure_split(split: Split, measurement: Measurement, options: ReportOptions
     except DataError as error:
         account.fail(error)
     changes = [[asdict(change) for change in changes] for changes in measurement.changes]
-    record = account.record(tokens=measurement.tokens, changes=changes)
+    record = account.record(tokens=measurement.tokens, changes=changes, **account.describe_rejects())
     Journal(options.journal_folder).finish(split.index, record)
     return measurement.table()
 

@@ -110,6 +110,7 @@ class Reject:
 
     `row` counts records from 0 within the file; `offset` is the byte position of a line, -1 where the format has none, and for a
     document that was in order until it was encoded. `size` is that of a record of which `raw` is only the beginning, else -1.
+    `place` is what the reason begins with where it names the document.
     """
 
     file: str
@@ -118,3 +119,9 @@ class Reject:
     reason: str
     raw: bytes = field(default=b"", repr=False)
     size: int = -1
+    place: str = field(default="", compare=False)
+
+    @property
+    def brief(self) -> str:
+        """The reason, without the name of the document: file and row say that too."""
+        return self.reason.removeprefix(self.place).lstrip(",: ")
