@@ -73,9 +73,10 @@ $(LOADERS)/.ready: Makefile
 	$(LOADERS)/bin/python -m pip install --quiet --disable-pip-version-check "mosaicml-streaming==0.13.0" "torch==2.13.0"
 	touch $@
 
-# A hundred thousand damaged and random inputs; about ten minutes.
+# A hundred thousand damaged and random inputs, and as many folders of files under wrong names; about half an hour.
 fuzz: $(TEST_READY)
 	$(BIN)/python -m tests.fuzzing 100000
+	$(BIN)/python -m tests.fuzzing 100000 0 fuzz_folders
 
 clean:
 	rm -rf $(VENV) out build *.egg-info

@@ -1,6 +1,6 @@
 """Hostile input at random: readers, scanners, encoding, decoding and tokenizer files.
 
-    python -m tests.fuzzing 100000 [SEED]
+    python -m tests.fuzzing 100000 [SEED [KIND]]        KIND: one of the functions below, such as fuzz_folders
 
 Each input either comes out whole, every record of it accounted for, or is refused with one line of `tokenmill.errors`. Anything
 else (another exception, a hang, a lost record) ends the run and names the input. Inputs are noise, and valid ones with damage.
@@ -14,14 +14,16 @@ import gzip
 import io
 import json
 import lzma
+import os
 import random
+import re
 import signal
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -241,6 +243,109 @@ def read_file(path: Path, chance: random.Random) -> tuple[int, int]:
     return documents, rejects
 
 
+class MadeFile(NamedTuple):
+    """A file of a folder: its name, what it holds, and the texts that may come out of it.
+
+    `records`: how many there are, None where the file is no corpus at all.
+    """
+
+    name: str
+    kind: str
+    compression: str
+    content: bytes
+    records: int | None
+    texts: frozenset[str]
+
+
+#: What names may say, rightly or not; and what they say of the format and of the compression.
+_ENDINGS = {"": None, ".md": None, ".bin": None, ".txt": "text", ".jsonl": "jsonl", ".parquet": "parquet", ".arrow": "arrow"}
+_UNFINISHED = (".part", ".tmp", ".crdownload", "~")
+_BINARY = (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"PK\3\4\x14\0\0\0\x08\0", b"%PDF-1.4\n", b"\x7fELF\2\1\1\0", b"\0" * 64)
+_BINARY += (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n", b"7z\xbc\xaf\x27\x1c\0\4", b"\x80\4\x95")
+
+
+def fuzz_folders(chance: random.Random, folder: Path) -> str:
+    """Files of all formats under names that say something else: each record is accounted for, and no document is anything but a
+    text that was put in. A folder is refused for a file that cannot be read, and for nothing else.
+    """
+    made = [make_file(chance, f"{number}") for number in range(chance.randint(1, 5))]
+    for file in made:
+        (folder / file.name).write_bytes(file.content)
+    taken = [file for file in made if not file.name.startswith(("_", ".")) and not file.name.endswith(_UNFINISHED)]
+    if any(_format_said(file) not in (None, "text") for file in taken):
+        taken = [file for file in taken if _format_said(file) is not None]
+    bad = [file.name for file in taken if not is_readable(file)]
+    try:
+        found = read_records(folder, chance)
+    except errors.TokenmillError as error:
+        assert bad or not taken, f"{[file[:3] for file in made]} is refused: {error}"
+        raise
+    assert not bad, f"{bad} of {[file[:3] for file in made]} is read"
+    assert sorted(found) == sorted(file.name for file in taken if file.records)
+    for file in taken:
+        documents, rejects = found.get(file.name, (set(), 0))
+        assert documents <= file.texts, f"{file[:3]}: {documents - file.texts} was made up"
+        assert len(documents) + rejects == file.records, f"{file[:3]}: {file.records} records"
+    return "folder"
+
+
+def make_file(chance: random.Random, stem: str) -> MadeFile:
+    """One file. Each of its texts begins with its place, so that all are different."""
+    kind, compression = chance.choice(["text", "text", "jsonl", "jsonl", "parquet", "arrow", "utf-16", "binary"]), ""
+    if chance.random() < 0.4:
+        compression = chance.choice(list(_COMPRESS))
+    right = {"text": ".txt", "utf-16": ".txt", "binary": ".bin"}.get(kind, f".{kind}") + compression
+    wrong = chance.choice(list(_ENDINGS)) + chance.choice(["", "", compression, *_COMPRESS])
+    name = stem + (right if chance.random() < 0.6 else wrong)
+    if chance.random() < 0.1:
+        name = chance.choice([f"_{name}", f".{name}", *(name + ending for ending in _UNFINISHED)])
+    rows = [f"<{row}> {re.sub(chr(0), '', make_text(chance, 6))}".replace("\n", " ").replace("\r", " ") for row in range(5)]
+    rows = [row.replace("\ufeff", "") for row in rows[: chance.randint(0, 5)]]
+    content, records, texts = write_content(chance, kind, rows)
+    return MadeFile(name, kind, compression, _COMPRESS[compression](content), records, frozenset(texts))
+
+
+def write_content(chance: random.Random, kind: str, rows: list[str]) -> tuple[bytes, int | None, list[str]]:
+    """The bytes of a file, how many records it has, and the texts that may come out of it: of JSON lines, also the lines."""
+    if kind == "binary":
+        return chance.choice(_BINARY) + chance.randbytes(200), None, []
+    if kind == "utf-16":
+        return "".join(row + "\n" for row in ("a first line of text", *rows)).encode("utf-16"), None, []
+    lines = [json.dumps({"text": row}) for row in rows] if kind == "jsonl" else rows
+    if kind in ("text", "jsonl"):
+        return "".join(line + "\n" for line in lines).encode(), len(rows), [*rows, *lines]
+    return write_rows(kind, rows), len(rows), rows
+
+
+def _format_said(file: MadeFile) -> str | None:
+    """What the name of a file says of its format."""
+    stem, ending = os.path.splitext(file.name)
+    return _ENDINGS.get(os.path.splitext(stem)[1] if ending in _COMPRESS else ending)
+
+
+def is_readable(file: MadeFile) -> bool:
+    """Whether a file is a corpus, and its name promises nothing that contents deny."""
+    ending = os.path.splitext(file.name)[1]
+    promised = ending if ending in _COMPRESS else ""
+    if file.records is None or (promised and not file.compression):
+        return False
+    return file.kind in ("parquet", "arrow") or _format_said(file) not in ("parquet", "arrow")
+
+
+def read_records(folder: Path, chance: random.Random) -> dict[str, tuple[set[str], int]]:
+    """By file: its documents, and how many rejects."""
+    options = ReadOptions(batch_bytes=chance.choice([20, 1 << 20]))
+    splits = plan_splits(resolve_inputs([str(folder)]), options=options, split_bytes=chance.choice([40, 1 << 20]))
+    found: dict[str, tuple[set[str], int]] = {}
+    for split in splits:
+        for batch in read_split(split, options):
+            documents, rejects = found.get(batch.file, (set(), 0))
+            texts = batch.documents["text"].to_pylist()
+            assert not documents & set(texts), "a document comes out twice"
+            found[batch.file] = (documents | set(texts), rejects + len(batch.rejects))
+    return found
+
+
 @functools.cache
 def tokenizer_for(name: str) -> Tokenizer:
     pretokenizer = PreTokenizer(name, pattern=r"\w+|\s+|[^\w\s]+" if name == "regex" else None)
@@ -290,8 +395,9 @@ def change_value(chance: random.Random, value: Any) -> Any:
     return chance.choice([None, True, -1, 1 << 70, 0.5, "", "\ud800", "a", [], {}, [["a"]], {"a": []}, value])
 
 
-#: Of twelve inputs, so many of each kind.
+#: Of fourteen inputs, so many of each kind.
 KINDS = [fuzz_lines] * 3 + [fuzz_files] * 2 + [fuzz_footers] * 2 + [fuzz_encoding] * 3 + [fuzz_decoding, fuzz_formats]
+KINDS += [fuzz_folders] * 2
 
 
 def fuzz_one(number: int, seed: int, folder: Path) -> str:
@@ -332,5 +438,6 @@ def fuzz(inputs: int, seed: int = 0) -> Counter[str]:
 
 
 if __name__ == "__main__":
+    KINDS = [kind for kind in KINDS if len(sys.argv) < 4 or kind.__name__ == sys.argv[3]]
     for ending, times in sorted(fuzz(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0).items()):
         print(f"{times:>8,} {ending}")

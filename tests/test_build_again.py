@@ -284,3 +284,17 @@ def test_a_build_in_a_folder_that_is_held_names_the_holder(corpus: Path, tmp_pat
     told = pytest.raises(errors.LockedError, match=rf"another run is writing here: process {os.getpid()} on ")
     with OutputFolder(str(tmp_path / "out")).hold(), told:
         build(configure(corpus, tmp_path / "out"))
+
+
+def test_files_that_are_passed_over_are_no_change(corpus: Path, tmp_path: Path) -> None:
+    (corpus / "README.md").write_text("a page\n")
+    config = configure(corpus, tmp_path / "out")
+    build(config)
+    assert state.is_current(config)
+    (corpus / "LICENSE").write_text("another page\n")
+    assert not state.is_current(config)
+    build(config)
+    assert state.is_current(config)
+    assert [file["name"] for file in json.loads((tmp_path / "out" / "tokens" / "manifest.json").read_bytes())["files"]] == [
+        f"p{number}.jsonl" for number in range(6)
+    ]

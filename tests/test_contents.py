@@ -25,12 +25,16 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline import planning
 from pipeline.cli import main
 from pipeline.inputs import list_inputs, resolve_inputs
+from pipeline.progress import reporter
+from pipeline.recognition import recognise_files
 from tests.reading import documents_of, read_all, rejects_of, write
 from tokenmill.errors import UnreadableFileError, UsageError
 from transforms.contents import find_compression, find_kind
 from transforms.encodings import guess_wide_encoding, is_binary, name_encoding, turn_into_utf_8
+from transforms.splits import SourceFile
 
 JSON_LINES = b'{"text": "low lower"}\n{"text": "the quick brown fox"}\n'
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -378,3 +382,28 @@ def test_refusals_come_before_any_work(tmp_path: Path) -> None:
     assert run("count", path, "--output", tmp_path / "out", "--encoding", "utf-61").exit_code == 2
     done = run("count", path, "--output", tmp_path / "out", "--encoding", "utf-16")
     assert done.exit_code == 0, done.output
+
+
+def test_a_file_that_changes_after_the_look_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, b"a line of text\n")
+
+    def look_and_replace(files: list[SourceFile], **options: str) -> list[SourceFile]:
+        found = recognise_files(files, **options)
+        path.write_bytes(NO_TEXT["png"][1][:15].ljust(15, b"\0"))
+        return found
+
+    monkeypatch.setattr(planning, "recognise_files", look_and_replace)
+    plan = planning.plan_corpus(planning.Corpus((str(path),)), planning.Execution(reporter(quiet=True), workers=1))
+    with pytest.raises(UnreadableFileError, match="changed while it was read; nothing is published"):
+        planning.check_unchanged(plan)
+
+
+@pytest.mark.parametrize("padding", [b"", b"\0" * 9])
+@pytest.mark.parametrize("compression", ["gz", "bz2", "xz"])
+def test_what_follows_a_compressed_member_is_named(tmp_path: Path, compression: str, padding: bytes) -> None:
+    if compression == "bz2":
+        padding = b""
+    whole = COMPRESS[compression](b"a\n") + padding
+    path = write(tmp_path, whole + b"\nmore", name=f"a.{compression}")
+    with pytest.raises(UnreadableFileError, match=rf"its compressed data ends at byte {len(whole)}, and b'\\nmore' follows"):
+        read_all(path)

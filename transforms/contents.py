@@ -127,6 +127,9 @@ _POINTERS = (
 )
 
 KINDS = (*_ZIPPED, *_ARCHIVES, *_MEDIA, *_DATA, *_PROGRAMS, *_POINTERS)
+#: Most files begin with none of these, and are done with one look.
+_FIRST_BYTES = tuple(kind.magic for kind in KINDS if kind.offset == 0)
+_LATER_KINDS = tuple(kind for kind in KINDS if kind.offset)
 
 _COMPRESSIONS = {
     "gz": (b"\x1f\x8b\x08",),
@@ -148,7 +151,7 @@ def find_kind(head: bytes) -> Kind | None:
     >>> find_kind(b"%PDF-1.7\\n%...").what
     'a PDF document'
     """
-    for kind in KINDS:
+    for kind in KINDS if head.startswith(_FIRST_BYTES) else _LATER_KINDS:
         begins = head.startswith(kind.magic, kind.offset) and kind.inside in head[len(kind.magic) : _NAMES_BYTES]
         if begins and (kind.is_sure or _is_no_text(kind.magic, head)):
             return kind
