@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 INTERRUPTED = 130
+_LAST_STANDARD = 2
 #: Commands whose words after `--` are options of Beam. Elsewhere `--` ends the options, as usual.
 BEAM_COMMANDS = ("count", "train", "encode", "build", "report")
 
@@ -26,9 +27,10 @@ def prepare_process() -> None:
 
     What is printed is UTF-8, as the texts are, whatever the locale says; names of files are given back byte by byte.
     """
-    for name in ("stdin", "stdout", "stderr"):
+    _fill_descriptors()
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - open as long as the process
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors)
@@ -39,6 +41,15 @@ def prepare_process() -> None:
     # Beam warns through the root logger while it is imported, of extras that are not installed.
     if not logging.getLogger().handlers:
         logging.getLogger().addHandler(logging.NullHandler())
+
+
+def _fill_descriptors() -> None:
+    """Open the standard descriptors that are closed, as a service's may be: a pipe or file that got such a number would be taken
+    for a standard stream. They stay open whatever becomes of Python's objects for them.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _LAST_STANDARD:
+        os.set_inheritable(number, True)
+    os.close(number)
 
 
 @contextmanager

@@ -236,7 +236,7 @@ def plan_splits(
     _check_options(files, options)
     with _open_pool() as pool:
         cuts = list(pool.map(lambda file: cut_file(file, options, split_bytes), files))
-        _probe_first(files, options)
+        _probe_files(files, options, pool)
         ranges = _number_rows(cuts, pool) if limit is None else list(_limit_rows(cuts, limit))
     return pack_ranges(ranges, split_bytes)
 
@@ -266,14 +266,11 @@ def _open_pool() -> Iterator[ThreadPoolExecutor]:
     pool.shutdown()
 
 
-def _probe_first(files: Sequence[SourceFile], options: ReadOptions) -> None:
-    """Look at the first file of each format that has no schema to be checked while it is cut."""
-    first: dict[str, SourceFile] = {}
-    for file in files:
-        first.setdefault(file.format, file)
-    for file in first.values():
-        if (probe := format_of(file).probe) is not None:
-            probe(file, options)
+def _probe_files(files: Sequence[SourceFile], options: ReadOptions, pool: ThreadPoolExecutor) -> None:
+    """Look into every file whose format has no schema that is checked while it is cut; the first one in corpus order raises."""
+    probed = [(probe, file) for file in files if (probe := format_of(file).probe) is not None]
+    for _ in pool.map(lambda pair: pair[0](pair[1], options), probed):
+        pass
 
 
 def _number_rows(cuts: Iterable[list[SizedRange]], pool: ThreadPoolExecutor) -> list[SizedRange]:

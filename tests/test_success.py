@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import string
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 
 from pipeline.accounting import Books, MaxRejects, add_up_reasons, check_rejects
 from tests.corpora import hash_folder
-from tests.test_cli import call, check_error
+from tests.test_cli import ROOT, call, check_error
 from tokenmill.errors import TooManyRejectsError
 from transforms.reject_reasons import MOST_KINDS, OTHER_REASONS, RejectReasons, name_kind
 from transforms.splits import Reject
@@ -166,3 +169,32 @@ def test_reasons_that_differ_in_particulars_are_of_one_kind() -> None:
     second = Reject("a", 2, -1, "document b, character 12: '\"' (U+0022) is not in the alphabet", place="document b")
     assert first.brief.startswith("character 3") and name_kind(first.brief) == name_kind(second.brief)
     assert name_kind("column 'a' is null") != name_kind("column 'a' holds a list")
+
+
+@pytest.mark.parametrize("option", ["--text-column", "--id-column", "--pair-column", "--by"])
+def test_a_file_without_the_column_ends_the_run_before_any_work(option: str, tokenizer: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "low", "more": "lower"}\n' * 2)
+    (tmp_path / "b.jsonl").write_text('{"body": "low", "text": ""}\n'.replace("text", "none" if "text" in option else "text") * 3)
+    command = "report" if option == "--by" else "encode"
+    more = {"--text-column": []}.get(option, [option, "more"])
+    words = words_of(command, tmp_path / "a.jsonl", tokenizer, tmp_path / "out")
+    missing = "text" if "text" in option else "more"
+    failed = call(*words[:2], tmp_path / "b.jsonl", *words[2:], *more)
+    check_error(failed, 2, "b.jsonl: no column", repr(missing), "the columns there are: body, ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_later_record_with_the_column_is_enough(tokenizer: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"other": 1}\n\n[1]\n' + GOOD * 3)
+    (tmp_path / "b.jsonl").write_text("[1]\n")
+    words = words_of("encode", tmp_path / "a.jsonl", tokenizer, tmp_path / "out")
+    assert "3 records rejected" in call(*words[:2], tmp_path / "b.jsonl", *words[2:]).stdout
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_end_no_run_with_workers(closed: str, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("".join(f"low lower {number}\n" for number in range(300)))
+    words = [sys.executable, "-m", "pipeline.cli", "count", "in.txt", "--output", "out", "--workers", "2", "--split-mb", "0.001"]
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *words]
+    ended = subprocess.run(shell, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False)
+    assert ended.returncode == 0 and (tmp_path / "out" / "manifest.json").exists(), ended.stderr

@@ -27,7 +27,9 @@ from tokenmill.arrow import read_only
 from tokenmill.errors import MissingColumnError
 from tokenmill.kernels.json_lines import DOCUMENT, REFUSED, read_records
 from tokenmill.kernels.lines import count_lines, end_of_line
+from transforms.decompress import reading
 from transforms.document_limit import LongLine, reject_long
+from transforms.files import is_local
 from transforms.json_documents import is_json_document, read_record_blocks
 from transforms.line_blocks import Bytes, iterate_lines, line_at, read_line_blocks, reject_line
 from transforms.parse_json import (
@@ -45,7 +47,7 @@ from transforms.splits import DOCUMENT_BYTES, Range, ReadOptions, Reject, SizedR
 
 #: A column is missing when none of so many first records has it; one odd record among good ones is only a reject.
 _PROBED_RECORDS = 100
-_PROBED_BYTES = 1 << 20
+_PROBED_BYTES = 1 << 16
 _NO_LIMIT = (1 << 63) - 1
 
 
@@ -93,22 +95,36 @@ def check_jsonl_columns(file: SourceFile, options: ReadOptions) -> None:
 
     Raises `UnreadableFileError` for a JSON document that is damaged there.
     """
-    records = [record for line in _first_lines(file) if (record := _try_load(line)) is not None]
-    for column in (*options.text_columns, options.id_column):
-        if column is not None and records and not any(has_column(record, column) for record in records):
-            there = ", ".join(dict.fromkeys(name for record in records for name in column_names(record) or ())) or "none"
-            raise MissingColumnError(f"{file.path}: no column {column!r} in its first records; the columns there are: {there}")
+    missing = [column for column in (*options.text_columns, options.id_column) if column is not None]
+    if (first := _load_first_line(file)) is not None and all(has_column(first, column) for column in missing):
+        return  # by far the most files, in a tenth of the time that reading a block takes
+    names: dict[str, None] = {}
+    seen = False
+    for record in filter(None, map(_try_load, itertools.islice(_iterate_first_lines(file), _PROBED_RECORDS))):
+        seen = True
+        names |= dict.fromkeys(column_names(record) or ())
+        missing = [column for column in missing if not has_column(record, column)]
+        if not missing:
+            return
+    if seen:
+        raise MissingColumnError(
+            f"{file.path}: no column {missing[0]!r} in its first records; the columns there are: {', '.join(names) or 'none'}"
+        )
 
 
-def _first_lines(file: SourceFile) -> list[bytes]:
-    lines: list[bytes] = []
+def _load_first_line(file: SourceFile) -> Any:
+    """The object in the first line of a plain local file, None where a closer look is needed."""
+    if file.compression or not is_local(file.path):
+        return None
+    with reading(file), open(file.path, "rb") as stream:
+        line = stream.readline(_PROBED_BYTES)
+    return _try_load(line) if line.endswith(b"\n") else None
+
+
+def _iterate_first_lines(file: SourceFile) -> Iterator[bytes]:
     for _, block in _read_blocks(Range(file, 0, file.size), _PROBED_BYTES):
-        if isinstance(block, LongLine):
-            continue
-        lines += itertools.islice(iterate_lines(block), _PROBED_RECORDS - len(lines))
-        if len(lines) == _PROBED_RECORDS:
-            break
-    return lines
+        if not isinstance(block, LongLine):
+            yield from iterate_lines(block)
 
 
 def _try_load(line: bytes) -> Any:
