@@ -45,7 +45,7 @@ IdOrderName = Literal["rank", "sorted", "codepoint"]
 #: What `--ids` takes.
 ID_ORDERS: tuple[str, ...] = get_args(IdOrderName)
 
-InputFormatName = Literal["auto", "text", "jsonl", "parquet", "arrow"]
+InputFormatName = Literal["auto", "text", "jsonl", "csv", "tsv", "parquet", "arrow"]
 #: What `--format` takes.
 INPUT_FORMATS: tuple[str, ...] = get_args(InputFormatName)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from transforms.read_arrow import count_stream_rows, cut_arrow, read_arrow
 from transforms.read_batches import DocumentBatch
+from transforms.read_csv import count_csv_rows, cut_csv, read_csv
 from transforms.read_dataset import cut_dataset, read_dataset
 from transforms.read_jsonl import check_jsonl_columns, count_jsonl_rows, cut_jsonl, read_jsonl
 from transforms.read_lines import LineCount, count_text_rows, cut_text, read_text
@@ -59,6 +60,8 @@ _ROWS = (
         probe=check_jsonl_columns,
         count_records=count_jsonl_rows,
     ),
+    InputFormat("csv", cut_csv, read_csv, extensions=(".csv",), count_records=count_csv_rows),
+    InputFormat("tsv", cut_csv, read_csv, extensions=(".tsv", ".tab"), count_records=count_csv_rows),
     InputFormat("parquet", cut_parquet, read_parquet, extensions=(".parquet", ".pq"), magic=_PARQUET_MAGIC),
     InputFormat(
         "arrow",
