@@ -119,10 +119,15 @@ def _close_account(account: dict[str, Any]) -> dict[str, Any]:
     return {**account, "fingerprint": f"{high:016x}{low:016x}"}
 
 
-def describe_split(record: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """A shard as the manifest lists it: what its writer says of it, the key of its split, and the accounts of its files."""
-    files = [_close_account({"name": name, **part}) for name, part in record["files"].items()]
-    return {**record["shard"], "key": key, "files": files}
+def describe_split(record: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The parts of a split as the manifest lists them: what the writer says of each shard, the key of the split, and the accounts
+    of its files.
+    """
+    return [{**shard, "key": key, "files": _close_accounts(shard["files"])} for shard in record["shards"]]
+
+
+def _close_accounts(files: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [_close_account({"name": name, **part}) for name, part in files.items()]
 
 
 def total_files(files: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -147,7 +152,8 @@ def add_up_reasons(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The reasons for rejects of all parts together: records of a journal or shards of a manifest, in corpus order."""
     reasons = RejectReasons()
     for part in parts:
-        reasons.merge(part.get("reasons") or part.get("shard", {}).get("reasons", []))
+        for one in (part, *part.get("shards", [])):
+            reasons.merge(one.get("reasons", []))
     return reasons.describe()
 
 

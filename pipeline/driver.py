@@ -16,7 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 from pipeline import accounting, counts_folder
 from pipeline.accounting import ANY_REJECTS, Books, describe_split
 from pipeline.apart import check_apart, check_spared
-from pipeline.dataset_manifest import fill_frame, frame_dataset
+from pipeline.dataset_manifest import fill_frame, frame_dataset, name_shards
 from pipeline.fingerprints import describe_job, hash_bytes, key_splits
 from pipeline.jobs import BuildGraph, count_graph, encode_graph
 from pipeline.lock import Lock
@@ -50,6 +50,7 @@ from transforms.count import CountOptions, warm_up_counting
 from transforms.encode import EncodeOptions, keep_tokenizer, open_tokenizer
 from transforms.files import delete_tree, is_local, read_file, write_file_atomically
 from transforms.journal import Journal
+from transforms.parts import SHARD_SPLITS
 from transforms.splits import Split
 
 POLL_SECONDS = 0.5
@@ -207,18 +208,20 @@ def encode_corpus(
             records = _run_job("encode", encode_graph(splits, options, len(plan.splits)), splits, job, run)
         made = sum(record["tokens"] for record in records.values())
         books = _close_books("encode", plan, records, folder, run, made)
-        shards = [describe_split(records[index], folder.keys[index]) for index in sorted(records)]
-        manifest = fill_frame(frame_dataset(tokenizer, corpus, options), packing, books.files, shards)
+        entries = [entry for index in sorted(records) for entry in describe_split(records[index], folder.keys[index])]
+        entries, names = name_shards(entries)
+        manifest = fill_frame(frame_dataset(tokenizer, corpus, options), packing, books.files, entries)
         card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
-        folder.publish(manifest, {"tokenizer.json": content, "README.md": card})
+        folder.publish(manifest, {"tokenizer.json": content, "README.md": card}, names)
     return manifest
 
 
 def make_encode_options(corpus: Corpus, tokenizer: Tokenizer, rows: RowOptions, *, sha256: str | None = None) -> EncodeOptions:
     """All that the shards of a corpus depend on; what they go to is not said yet. `sha256`: the tokenizer's, if known."""
     shape = choose_shape(rows, tokenizer, pair=corpus.read.pair_column is not None)
-    packing = choose_packing(rows, tokenizer)
-    return EncodeOptions(corpus.read, "", sha256 or tokenizer.sha256, packing=packing, shape=shape, shuffle=rows.shuffle)
+    packing = choose_packing(rows, tokenizer, pair=corpus.read.pair_column is not None)
+    how = EncodeOptions(corpus.read, "", sha256 or tokenizer.sha256, packing=packing, shape=shape, shuffle=rows.shuffle)
+    return replace(how, shard_bytes=SHARD_SPLITS * corpus.split_bytes)
 
 
 @dataclass(frozen=True)

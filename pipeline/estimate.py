@@ -186,9 +186,10 @@ def _encode(units: Sequence[Split], corpus: Corpus, tokenizer: Tokenizer, config
     tokenizer.encode(" ")
     whole = Split(0, tuple(part for unit in units for part in unit.ranges), sum(unit.size for unit in units))
     began = time.process_time()
-    shard = encode_split(whole, tokenizer, options, 1)["shard"]
+    record = encode_split(whole, tokenizer, options, 1)
     seconds = time.process_time() - began
-    return {"bytes": whole.size, "tokens": shard.get("tokens", 0), "shard": shard.get("bytes", 0), "seconds": seconds}
+    written = sum(shard.get("bytes", 0) for shard in record["shards"])
+    return {"bytes": whole.size, "tokens": record["tokens"], "shard": written, "seconds": seconds}
 
 
 def extrapolate(sample: Sample, *, files: int, size: int, splits: int, workers: int) -> Estimate:

@@ -1,8 +1,8 @@
 """Taking over what earlier runs have made: of the same work, of one that was cut short, of the dataset that is published.
 
-What is taken over is a *part*: the shard of a split, or its word counts, with its rejects and its record in the journal. That is
-done when its split has the same key (`pipeline.fingerprints`), the record tells of no failure, and the file has the size that the
-record says. It gets a second name in the run's own folder and is no longer told from what the run has made itself.
+A run takes over what was made of a split: its shards, or its word counts, with its rejects and its record in the journal. It does
+so when the split has the same key (`pipeline.fingerprints`), the record tells of no failure, and each file has the size that the
+record says. The files get second names in the run's own folder and are no longer told from what the run has made itself.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ from transforms.journal import Journal
 
 KEYS = "keys.json"
 
-#: How a part of each kind is called, by the number of its split and of all splits, and the entry of the record that describes it.
-NAMES = {"shard": schemas.shard_name, "group": schemas.group_name}
-
 
 @dataclass(frozen=True)
 class Parts:
@@ -38,32 +35,35 @@ class Parts:
     def is_whole(self, index: int) -> bool:
         """Whether the split is done, and what was made of it is there."""
         record = self.records.get(index)
-        if record is None or record.get("failure") is not None or (found := describe_part(record)) is None:
+        if record is None or record.get("failure") is not None or (files := list_parts(record)) is None:
             return False
-        if record_rejects(record) and not file_exists(self.reject(index)):
+        if not all(file_exists(FileSystems.join(self.rejects, name)) for name in self.list_rejects(index)):
             return False
-        return measure_file(FileSystems.join(self.folder, found[1]["path"])) == found[1]["bytes"]
+        return all(measure_file(FileSystems.join(self.folder, file["path"])) == file["bytes"] for file in files)
 
     def whole_keys(self) -> set[str]:
         """The keys of the splits that are done."""
         return {key for index, key in enumerate(self.keys) if self.is_whole(index)}
 
-    def reject(self, index: int) -> str:
-        """The file of a split's rejects. A shard that was published tells its name, for it may be one of a stream's."""
-        shard = self.records[index].get("shard") if index in self.records else None
-        name = schemas.reject_name_of(shard["path"]) if shard else schemas.reject_name(index, len(self.keys))
-        path: str = FileSystems.join(self.rejects, name)
-        return path
+    def list_rejects(self, index: int) -> list[str]:
+        """The names of the files of a split's rejects, one for each of its shards. The shards tell them: a stream has others."""
+        record = self.records[index]
+        if "shards" not in record:
+            return [schemas.reject_name(index, len(self.keys))] if has_rejects(record) else []
+        return [schemas.rejects_of(shard) for shard in record["shards"] if has_rejects(shard)]
 
 
-def describe_part(record: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Kind and description of the part that a record tells of."""
-    return next(((kind, record[kind]) for kind in NAMES if isinstance(record.get(kind), dict)), None)
+def list_parts(record: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
+    """What a record says of the files that were made of its split: shards or word counts; None where it does not say."""
+    if isinstance(record.get("group"), dict):
+        return [record["group"]]
+    shards = record.get("shards")
+    return [shard for shard in shards if "path" in shard] if isinstance(shards, list) else None
 
 
-def record_rejects(record: Mapping[str, Any]) -> int:
-    """How many records of a split were rejected."""
-    return sum(account["rejected"] for account in record["files"].values())
+def has_rejects(record: Mapping[str, Any]) -> bool:
+    """Whether records of a split, or of a part of it, were rejected."""
+    return any(account["rejected"] for account in record["files"].values())
 
 
 def take_over(old: Parts, new: Parts, journal: Journal) -> list[int]:
@@ -74,19 +74,38 @@ def take_over(old: Parts, new: Parts, journal: Journal) -> list[int]:
         target = places.get(key)
         if target is None or journal.has(target) or not old.is_whole(index):
             continue
-        _take_part(old, index, new, target, journal)
+        _take_parts(old, index, new, target, journal)
         taken.append(target)
     return taken
 
 
-def _take_part(old: Parts, index: int, new: Parts, target: int, journal: Journal) -> None:
+def _take_parts(old: Parts, index: int, new: Parts, target: int, journal: Journal) -> None:
     record = old.records[index]
-    kind, part = describe_part(record) or ("", {})
-    name = NAMES[kind](target, len(new.keys))
-    link_file(FileSystems.join(old.folder, part["path"]), FileSystems.join(new.folder, name))
-    if record_rejects(record):
-        link_file(old.reject(index), new.reject(target))
-    journal.finish(target, {**record, "split": target, kind: {**part, "path": name}})
+    if "shards" in record:
+        shards = [_take_shard(old, shard, new, target, number) for number, shard in enumerate(record["shards"])]
+        journal.finish(target, {**record, "split": target, "shards": shards})
+        return
+    name = schemas.group_name(target, len(new.keys))
+    link_file(FileSystems.join(old.folder, record["group"]["path"]), FileSystems.join(new.folder, name))
+    for rejects in old.list_rejects(index):
+        _link_rejects(old, rejects, new, schemas.reject_name(target, len(new.keys)))
+    journal.finish(target, {**record, "split": target, "group": {**record["group"], "path": name}})
+
+
+def _take_shard(old: Parts, shard: Mapping[str, Any], new: Parts, target: int, number: int) -> dict[str, Any]:
+    """One shard of a split, or a part that has none, under its names in the new run."""
+    name = schemas.split_shard_name(target, len(new.keys), number)
+    rejects = schemas.reject_name_of(name)
+    if "path" in shard:
+        link_file(FileSystems.join(old.folder, shard["path"]), FileSystems.join(new.folder, name))
+    if has_rejects(shard):
+        _link_rejects(old, schemas.rejects_of(shard), new, rejects)
+    renamed = {"path": name} if "path" in shard else {"rejects": rejects} if "rejects" in shard else {}
+    return {**shard, **renamed}
+
+
+def _link_rejects(old: Parts, name: str, new: Parts, target: str) -> None:
+    link_file(FileSystems.join(old.rejects, name), FileSystems.join(new.rejects, target))
 
 
 def forget_unfinished(parts: Parts, journal: Journal) -> None:

@@ -16,11 +16,13 @@ called by what the run does: the same command finds it and goes on from there, a
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
@@ -32,6 +34,7 @@ from pipeline.kept import Parts, forget_unfinished, read_json, read_records, rea
 from pipeline.lock import LOCK, Lock, hold_folder
 from tokenmill import schemas
 from tokenmill.errors import LockedError, OutputExistsError, UnreadableFileError, UsageError
+from transforms.accounts import join_records
 from transforms.files import delete_files, delete_tree, is_local, list_files, list_folders, make_folder, write_file_atomically
 from transforms.journal import Journal
 
@@ -155,10 +158,16 @@ class OutputFolder:
         if not list_files(self.rejects, "*") and not any(map(self._own_parts().is_whole, self.finished())):
             self._delete_work()
 
-    def publish(self, manifest: dict[str, Any], files: Mapping[str, bytes]) -> None:
-        """Replace what the folder holds by what the run wrote."""
-        links = {posixpath.basename(path): path for path in list_files(self.shards, "part-*-of-*.parquet")}
-        links |= {f"rejects/{posixpath.basename(path)}": path for path in list_files(self.rejects, "part-*-of-*.jsonl")}
+    def publish(self, manifest: dict[str, Any], files: Mapping[str, bytes], names: Mapping[str, str] | None = None) -> None:
+        """Replace what the folder holds by what the run wrote.
+
+        `names` are the names that shards and rejects have in the run, by those that they get; None: all keep their names.
+        """
+        if names is None:
+            links = {posixpath.basename(path): path for path in list_files(self.shards, "part-*-of-*.parquet")}
+            links |= {f"rejects/{posixpath.basename(path)}": path for path in list_files(self.rejects, "part-*-of-*.jsonl")}
+        else:
+            links = {name: self._find_written(written) for name, written in names.items()}
         if LEDGER in files:
             links |= {f"groups/{posixpath.basename(path)}": path for path in list_files(self.groups, "group-*-of-*.arrow")}
         contents = {**files, schemas.MANIFEST: render_manifest(manifest)}
@@ -168,6 +177,12 @@ class OutputFolder:
         publishing.replace_files(self.path, links, contents, published, self.join("_work", _PUBLISHING))
         self._delete_work()
 
+    def _find_written(self, name: str) -> str:
+        """Where the run wrote a shard, or `rejects/NAME`."""
+        folder, base = posixpath.split(name)
+        path: str = FileSystems.join(self.rejects if folder else self.shards, base)
+        return path
+
     def published_parts(self) -> Parts | None:
         """The parts of what is published, for a run to take over; None where the folder does not say which splits they are of."""
         rejects = self.join("rejects")
@@ -176,10 +191,11 @@ class OutputFolder:
             if not isinstance(ledger, dict):
                 return None
             return Parts(ledger["keys"], dict(enumerate(ledger["records"])), self.join("groups"), rejects)
-        shards = (read_manifest(self.path) or {}).get("shards", [])
-        if not all("key" in shard and "files" in shard for shard in shards):
+        entries = schemas.list_entries({"shards": [], **(read_manifest(self.path) or {})})
+        if not all("key" in entry and "files" in entry for entry in entries):
             return None
-        return Parts([shard["key"] for shard in shards], dict(enumerate(map(_read_record, shards))), self.path, rejects)
+        splits = [list(parts) for _, parts in itertools.groupby(entries, key=itemgetter("key"))]
+        return Parts([split[0]["key"] for split in splits], dict(enumerate(map(_read_record, splits))), self.path, rejects)
 
     def unfinished_keys(self) -> set[str]:
         """The keys of the splits that were done by runs which have published nothing, and which `begin` takes over."""
@@ -251,17 +267,24 @@ class OutputFolder:
             raise UsageError(f"{self.path}: cannot be written to ({error}); choose another folder") from None
 
 
-def _read_record(shard: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a split, as its journal had it, from the shard's entry in the manifest."""
-    accounts = {
-        file["name"]: {**file, "fingerprint": [int(file["fingerprint"][16:], 16), int(file["fingerprint"][:16], 16)]}
-        for file in shard["files"]
-    }
-    for account in accounts.values():
-        del account["name"]
-    kept = {name: value for name, value in shard.items() if name not in ("key", "files")}
-    text_bytes = sum(account["bytes"] for account in accounts.values())
-    return {"split": 0, "files": accounts, "bytes": text_bytes, "failure": None, "tokens": shard["tokens"], "shard": kept}
+def _read_record(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The record of a split, as its journal had it, from its entries in the manifest."""
+    shards = [{**_strip_entry(part), "files": {file["name"]: _open_account(file) for file in part["files"]}} for part in parts]
+    texts = [{"split": 0, "files": shard["files"], "failure": None, "bytes": _sum_bytes(shard)} for shard in shards]
+    return join_records(texts, tokens=sum(part["tokens"] for part in parts), shards=shards)
+
+
+def _strip_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name not in ("key", "files", "shards_before")}
+
+
+def _open_account(file: Mapping[str, Any]) -> dict[str, Any]:
+    halves = [int(file["fingerprint"][16:], 16), int(file["fingerprint"][:16], 16)]
+    return {name: value for name, value in file.items() if name != "name"} | {"fingerprint": halves}
+
+
+def _sum_bytes(shard: Mapping[str, Any]) -> int:
+    return sum(account["bytes"] for account in shard["files"].values())
 
 
 def render_manifest(manifest: dict[str, Any]) -> bytes:

@@ -10,6 +10,7 @@ from tokenmill import schemas
 from tokenmill.errors import UsageError
 from tokenmill.packing import Packing
 from tokenmill.postprocessors import Padding, Truncation, find_room
+from tokenmill.templates import TOKEN
 from tokenmill.tokenizer import Tokenizer
 from transforms.pack import block_columns, row_group_blocks
 from transforms.shape import RowShape
@@ -96,22 +97,31 @@ def _check_room(shape: RowShape, tokenizer: Tokenizer) -> None:
         find_room(shape.truncation, added)
 
 
-def choose_packing(rows: RowOptions, tokenizer: Tokenizer) -> Packing | None:
-    """How documents become blocks, None where rows are documents. Raises UsageError for what does not go together."""
+def choose_packing(rows: RowOptions, tokenizer: Tokenizer, *, pair: bool = False) -> Packing | None:
+    """How documents become blocks, None where rows are documents. Raises UsageError for what does not go together.
+
+    Where the template begins or ends documents with the token of --eos, no second one is put behind them; where it does so with
+    any token, concat needs no --eos.
+    """
     if rows.block is None:
         given = [name for name in _NEED_BLOCK if getattr(rows, name)]
         if given:
             raise UsageError(f"--{given[0].replace('_', '-')} is for packed blocks; give --block N too")
         return None
     mode = rows.pack or "concat"
-    if mode == "concat" and rows.eos is None:
+    elements = tokenizer.template.elements(pair=pair, add_special_tokens=rows.special_tokens)
+    bounds = [element.token for element in (elements[0], elements[-1]) if element.sequence == TOKEN]
+    bounded = bool(bounds) and mode == "concat" if rows.eos is None else rows.eos in bounds
+    if mode == "concat" and rows.eos is None and not bounded:
         raise UsageError(
-            f"--pack concat joins documents with a token: give --eos TOKEN ({_name_specials(tokenizer)}), or --pack best-fit"
+            f"--pack concat joins documents with a token: give --eos TOKEN ({_name_specials(tokenizer)}), a tokenizer with a "
+            "template, or --pack best-fit"
         )
     eos = None if rows.eos is None else _find_special(rows.eos, "--eos", tokenizer)
     pad = eos if rows.pad is None else _find_special(rows.pad, "--pad", tokenizer)
+    eos = None if bounded else eos
     try:
-        return Packing(rows.block, mode, rows.tail or "pad", eos, pad, rows.segment_ids, rows.position_ids)
+        return Packing(rows.block, mode, rows.tail or "pad", eos, pad, rows.segment_ids, rows.position_ids, bounded)
     except UsageError as error:
         raise UsageError(f"{error}; {_name_specials(tokenizer)}") if "--pad TOKEN" in str(error) else error from None
 
@@ -154,5 +164,7 @@ def total_blocks(packing: Packing | None, shards: Sequence[dict[str, Any]]) -> d
     if packing is None:
         return {}
     totals: dict[str, int | float] = {name: sum(shard[name] for shard in shards) for name in _SUMMED}
+    empty = sum(shard.get("empty_documents", 0) for shard in shards)
+    totals |= {"empty_documents": empty} if empty else {}
     used = sum(shard["tokens"] for shard in shards) + totals["eos"]
     return totals | {"density": round(used / (used + totals["padding"]), 6) if used else 0.0}

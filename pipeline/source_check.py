@@ -38,21 +38,31 @@ DEEP_DOCUMENTS = 100
 
 
 def check_deep(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str], found: Findings) -> int:
-    """Make some shards again and compare them, first and last among them; returns how many."""
-    shards = manifest["shards"]
-    step = max(1, -(-len(shards) // DEEP_SHARDS))
-    chosen = sorted({*range(0, len(shards), step), *range(len(shards))[-1:]} - found.shards)
+    """Make some shards again, and parts of the source that gave none, and compare them; returns how many."""
+    entries = list_parts(manifest)
+    step = max(1, -(-len(entries) // DEEP_SHARDS))
+    chosen = sorted({*range(0, len(entries), step), *range(len(entries))[-1:]} - found.shards)
     tokenizer = load_tokenizer(FileSystems.join(folder, "tokenizer.json"))
     files = _find_files(manifest, inputs)
     for number in chosen:
         with tempfile.TemporaryDirectory() as temporary:
             record = _encode_again(manifest, number, tokenizer, files, temporary)
-            if problem := _compare(record, shards[number]):
-                found.add(f"{shards[number]['path']}: {problem}", number)
-        if not {"packing", "rows"} & manifest.keys() and is_lossless(tokenizer):
+            if problem := _compare(record, entries[number]):
+                found.add(f"{_name_part(entries[number])}: {problem}", number)
+        if "path" in entries[number] and not {"packing", "rows"} & manifest.keys() and is_lossless(tokenizer):
             for problem in _decode_some(folder, manifest, number, tokenizer, files):
-                found.add(f"{shards[number]['path']}: {problem}", number)
+                found.add(f"{entries[number]['path']}: {problem}", number)
     return len(chosen)
+
+
+def list_parts(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts of a dataset by the numbers that `Findings.shards` has: shards, then what gave no row."""
+    return [*manifest["shards"], *manifest.get("unwritten", [])]
+
+
+def _name_part(entry: Mapping[str, Any]) -> str:
+    source = entry["source"][0]["file"] if entry["source"] else "nothing"
+    return str(entry.get("path", f"the part of {source} that gave no row"))
 
 
 def repair_shards(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str], numbers: Iterable[int]) -> int:
@@ -64,12 +74,12 @@ def repair_shards(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str
     files, repaired = _find_files(manifest, inputs), 0
     with hold_folder(folder):
         for number in sorted(numbers):
-            shard = manifest["shards"][number]
+            entry = list_parts(manifest)[number]
             with tempfile.TemporaryDirectory() as temporary:
                 record = _encode_again(manifest, number, tokenizer, files, temporary)
-                if problem := _compare(record, shard):
-                    raise DataError(f"{shard['path']}: cannot be repaired: {problem}; encode the corpus again")
-                _put_in_place(folder, temporary, record["shard"]["path"], posixpath.basename(shard["path"]))
+                if problem := _compare(record, entry):
+                    raise DataError(f"{_name_part(entry)}: cannot be repaired: {problem}; encode the corpus again")
+                _put_in_place(folder, temporary, record["shards"][0], entry)
             repaired += 1
     return repaired
 
@@ -97,10 +107,13 @@ def _find_files(manifest: Mapping[str, Any], inputs: Sequence[str]) -> dict[str,
 
 
 def _make_split(manifest: Mapping[str, Any], number: int, files: Mapping[str, SourceFile]) -> Split:
-    ranges = [
-        Range(files[part["file"]], part["start"], part["end"], part["first_row"], part["rows"])
-        for part in manifest["shards"][number]["source"]
-    ]
+    """The split that a part is of; of one of several only the rows that it holds are read."""
+    entry = list_parts(manifest)[number]
+    ranges = [Range(files[part["file"]], part["start"], part["end"], part["first_row"], part["rows"]) for part in entry["source"]]
+    if "holds" in entry:
+        held = {part["file"]: (part["from_row"], part["to_row"]) for part in entry["holds"]}
+        windows = [held.get(part.file.name, (0, 0)) for part in ranges]
+        ranges = [replace(part, from_row=first, to_row=last) for part, (first, last) in zip(ranges, windows, strict=True)]
     return Split(number, tuple(ranges))
 
 
@@ -125,8 +138,16 @@ def _read_encode_options(manifest: Mapping[str, Any]) -> EncodeOptions:
     packing, described = None, manifest.get("packing")
     if described is not None:
         eos, pad = (described[name] and (described[name]["token"], described[name]["id"]) for name in ("eos", "pad"))
-        columns = [name in described["columns"] for name in ("segment_ids", "position_ids")]
-        packing = Packing(described["block"], described["pack"], described["tail"], eos, pad, *columns)
+        packing = Packing(
+            described["block"],
+            described["pack"],
+            described["tail"],
+            eos,
+            pad,
+            segment_ids="segment_ids" in described["columns"],
+            position_ids="position_ids" in described["columns"],
+            bounded=described.get("bounded", False),
+        )
     shuffle, shape = manifest.get("shuffle"), RowShape.of(manifest.get("rows", {}))
     sha256 = manifest["tokenizer"]["sha256"]
     return EncodeOptions(_read_options(manifest), "", sha256, packing=packing, shuffle=shuffle, shape=shape)
@@ -136,29 +157,33 @@ def _encode_again(
     manifest: Mapping[str, Any], number: int, tokenizer: Tokenizer, files: Mapping[str, SourceFile], temporary: str
 ) -> dict[str, Any]:
     options = replace(_make_options(manifest), shards_folder=temporary, journal_folder=temporary, rejects_folder=temporary)
-    return encode_split(_make_split(manifest, number, files), tokenizer, options, len(manifest["shards"]))
+    entries = list_parts(manifest)
+    split, part = _make_split(manifest, number, files), entries[number].get("part", 0)
+    return encode_split(split, tokenizer, options, len(entries), first_part=part)
 
 
 def _compare(record: Mapping[str, Any], shard: Mapping[str, Any]) -> str | None:
     """What tells a shard that was made again from the one in the manifest."""
     if record["failure"] is not None:
         return f"its source cannot be read ({record['failure']['message']})"
-    made = describe_split(record, shard["key"])
+    (made,) = describe_split(record, shard["key"])
     if _sort_accounts(made) != _sort_accounts(shard):
         return "its source has changed since it was encoded"
-    return None if made["sha256"] == shard["sha256"] else "the same source gives other tokens"
+    return None if made.get("sha256") == shard.get("sha256") else "the same source gives other tokens"
 
 
 def _sort_accounts(shard: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The accounts of a shard's files: a journal sorts them by name, a run has them as it read them."""
-    return sorted(shard["files"], key=itemgetter("name"))
+    """The accounts of a shard's files, those that it has documents of: a journal sorts them by name, a run has them as it read
+    them.
+    """
+    return sorted((file for file in shard["files"] if file["documents"]), key=itemgetter("name"))
 
 
 def _decode_some(
     folder: str, manifest: Mapping[str, Any], number: int, tokenizer: Tokenizer, files: Mapping[str, SourceFile]
 ) -> list[str]:
     """Documents of a shard, decoded, are the texts of the source, byte by byte."""
-    path = FileSystems.join(folder, manifest["shards"][number]["path"])
+    path = FileSystems.join(folder, list_parts(manifest)[number]["path"])
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         rows = read_table(file, ["doc_id", "input_ids"])
     step = max(1, rows.num_rows // DEEP_DOCUMENTS)
@@ -172,14 +197,17 @@ def _decode_some(
     return [f"document {next(iter(decoded))} is not in the source"] if decoded else []
 
 
-def _put_in_place(folder: str, temporary: str, made_as: str, shard: str) -> None:
+def _put_in_place(folder: str, temporary: str, made: Mapping[str, Any], entry: Mapping[str, Any]) -> None:
     """Rejects first: a shard that is whole stands for a repair that is done."""
-    for made, target in (
-        (schemas.reject_name_of(made_as), FileSystems.join(folder, "rejects", schemas.reject_name_of(shard))),
-        (made_as, FileSystems.join(folder, shard)),
+    rejects, shard = posixpath.basename(schemas.rejects_of(entry)), posixpath.basename(entry.get("path", ""))
+    for name, target in (
+        (schemas.rejects_of(made), FileSystems.join(folder, "rejects", rejects) if rejects else ""),
+        (made.get("path", ""), FileSystems.join(folder, shard) if shard else ""),
     ):
-        path = FileSystems.join(temporary, made)
-        if file_exists(path):
+        if not target:
+            continue
+        path = FileSystems.join(temporary, name)
+        if name and file_exists(path):
             with open(path, "rb") as file:
                 write_file_atomically(target, file.read())
         else:

@@ -158,17 +158,17 @@ def publish_files(plans: Sequence[FilePlan], records: Mapping[int, Record], opti
     found = {place: records[number] for place, (number, _) in enumerate(numbers)}
     check_failures(found)
     files = add_up_files([plan.file for plan in fresh], found, len(found))
-    shards = [describe_split(records[number], key) for number, key in numbers]
+    entries = [entry for number, key in numbers for entry in describe_split(records[number], key)]
     all_files = sorted([*manifest["files"], *files], key=lambda file: file["name"])
-    all_shards = sorted([*manifest["shards"], *shards], key=_place_shard)
-    books = Books(all_files, total_files(all_files), add_up_reasons(all_shards))
+    all_entries = sorted([*map(dict, schemas.list_entries(manifest)), *entries], key=_place_entry)
+    books = Books(all_files, total_files(all_files), add_up_reasons(all_entries))
     check_rejects(books, options.max_rejects, options.encode.rejects_folder)
-    for shard in shards:
-        _put_in_place(shard["path"], options)
+    for entry in entries:
+        _put_in_place(entry, options)
     if fresh:
-        manifest = fill_frame(options.frame, options.encode.packing, all_files, all_shards)
+        manifest = fill_frame(options.frame, options.encode.packing, all_files, all_entries)
         write_file_atomically(FileSystems.join(options.output, schemas.MANIFEST), render_manifest(manifest))
-    new = {"files": [plan.file.name for plan in fresh], "shards": [shard["path"] for shard in shards]}
+    new = {"files": [plan.file.name for plan in fresh], "shards": [entry["path"] for entry in entries if "path" in entry]}
     return {**new, **total_files(files), "dataset": manifest["totals"]}
 
 
@@ -176,24 +176,23 @@ def is_published(plan: FilePlan, manifest: Mapping[str, Any]) -> bool:
     """Whether the dataset has the file. `DataError` where it has one of that name with other contents."""
     if plan.file.name not in {file["name"] for file in manifest["files"]}:
         return False
-    if not {shard["key"] for shard in manifest["shards"]}.issuperset(plan.keys):
+    if not {entry["key"] for entry in schemas.list_entries(manifest)}.issuperset(plan.keys):
         raise DataError(f"{plan.file.name} is published and has changed; give new contents a new name, or encode anew")
     return True
 
 
-def _place_shard(shard: Mapping[str, Any]) -> tuple[str, int, int]:
-    """Where a shard stands in the corpus."""
-    first = shard["source"][0]
-    return first["file"], first["start"], first["first_row"]
+def _place_entry(entry: Mapping[str, Any]) -> tuple[str, int, int, int]:
+    """Where a part of a split stands in the corpus."""
+    first = entry["source"][0]
+    return first["file"], first["start"], first["first_row"], entry.get("part", 0)
 
 
-def _put_in_place(shard: str, options: StreamOptions) -> None:
+def _put_in_place(entry: Mapping[str, Any], options: StreamOptions) -> None:
     """Move a shard and its rejects to where readers look. What is not there any more was moved before."""
-    rejects = schemas.reject_name_of(shard)
     for source, folder, name in (
-        (FileSystems.join(options.encode.rejects_folder, rejects), FileSystems.join(options.output, "rejects"), rejects),
-        (FileSystems.join(options.encode.shards_folder, shard), options.output, shard),
+        (options.encode.rejects_folder, FileSystems.join(options.output, "rejects"), schemas.rejects_of(entry)),
+        (options.encode.shards_folder, options.output, entry.get("path", "")),
     ):
-        if file_exists(source):
+        if name and file_exists(source := FileSystems.join(source, name)):
             make_folder(folder)
             rename_file(source, FileSystems.join(folder, name))

@@ -138,7 +138,10 @@ def describe_packing(manifest: Mapping[str, Any]) -> str:
         return ""
     totals, packing = manifest["totals"], manifest["packing"]
     blocks = f"{count_things(totals['blocks'], 'block')} of {packing['block']:,} tokens ({packing['pack']})"
-    lines = f"packed   {blocks}, {totals['density']:.2%} full: {totals['eos']:,} EOS, {totals['padding']:,} padding\n"
+    ends = "documents end by the template" if packing.get("bounded") else f"{totals['eos']:,} EOS"
+    lines = f"packed   {blocks}, {totals['density']:.2%} full: {ends}, {totals['padding']:,} padding\n"
+    if empty := totals.get("empty_documents"):
+        lines += f"         {count_things(empty, 'document')} without a token: in no block\n"
     if totals["dropped_tokens"] or totals["dropped_documents"]:
         documents = count_things(totals["dropped_documents"], "document")
         lines += f"         {totals['dropped_tokens']:,} tokens at the ends of shards dropped, with them {documents} as a whole\n"

@@ -113,8 +113,8 @@ def _check_dataset(folder: str, manifest: Mapping[str, Any], found: Findings) ->
         for number, problems in enumerate(checks):
             for problem in problems:
                 found.add(f"{posixpath.basename(shards[number]['path'])}: {problem}", number)
-    for number, shard in enumerate(shards):
-        for problem in _check_rejects(folder, shard):
+    for number, entry in enumerate([*shards, *manifest.get("unwritten", [])]):
+        for problem in _check_rejects(folder, entry):
             found.add(problem, number)
     _find_strangers(folder, [shard["path"] for shard in shards], found)
     found.checked = len(shards)
@@ -169,6 +169,8 @@ def _check_footer(footer: Mapping[bytes, bytes], manifest: Mapping[str, Any], sh
         stated = footer.get(f"tokenmill.{name}".encode(), b"").decode()
         if stated != str(manifest["tokenizer"][name]):
             yield f"made with {name} {stated or 'unknown'}, the manifest says {manifest['tokenizer'][name]}"
+    if footer.get(b"tokenmill.part", b"0").decode() != str(shard.get("part", 0)):
+        yield "of another part of its source than the manifest says"
     packing = json.loads(footer.get(b"tokenmill.packing", b"null"))
     promised = manifest.get("packing")
     if packing != (promised and {name: promised[name] for name in packing or promised}):
@@ -188,7 +190,7 @@ def _check_layout(file: pq.ParquetFile, groups: list[int], packing: Mapping[str,
 
 def _check_rejects(folder: str, shard: Mapping[str, Any]) -> Iterator[str]:
     """The rejects that were kept are those that were counted, file by file."""
-    name = schemas.reject_name_of(posixpath.basename(shard["path"]))
+    name = posixpath.basename(schemas.rejects_of(shard)) or "none"
     path = FileSystems.join(folder, "rejects", name)
     counted = {account["name"]: account["rejected"] for account in shard["files"] if account["rejected"]}
     kept: dict[str, int] = {}
@@ -223,7 +225,8 @@ def _check_counts(folder: str, manifest: Mapping[str, Any], found: Findings) -> 
 def _check_books(manifest: Mapping[str, Any], found: Findings) -> None:
     """Documents = encoded + rejected, and sums agree, file by file and in total."""
     totals, files, shards = manifest["totals"], manifest["files"], manifest.get("shards", [])
-    for account in [*files, totals, *(account for shard in shards for account in shard["files"])]:
+    entries = [*shards, *manifest.get("unwritten", [])]
+    for account in [*files, totals, *(account for entry in entries for account in entry["files"])]:
         if account["documents"] != account["encoded"] + account["rejected"]:
             found.add(f"{account.get('name', 'totals')}: {account['documents']} documents are not encoded + rejected")
     for name in SUMMED:
@@ -235,7 +238,7 @@ def _check_books(manifest: Mapping[str, Any], found: Findings) -> None:
         found.add("totals: tokens or shards are not those of the shards")
     if "packing" not in manifest:
         _check_rows_of_documents(manifest, found)
-    sums = _sum_accounts(account for shard in shards for account in shard["files"])
+    sums = _sum_accounts(account for entry in entries for account in entry["files"])
     for file in files:
         wanted = [*(file[name] for name in SUMMED), file["fingerprint"]]
         if sums.get(file["name"], [*[0] * len(SUMMED), f"{0:032x}"]) != wanted:

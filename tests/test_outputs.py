@@ -130,7 +130,7 @@ def test_publishing_that_was_cut_short_is_done_again(
     else:
         assert not (output / "manifest.json").exists()
     monkeypatch.undo()
-    monkeypatch.setattr("transforms.count.read_split", None)  # counted is counted
+    monkeypatch.setattr("transforms.count.read_documents", None)  # counted is counted
     driver.count_corpus(corpus, "gpt2", str(output), RUN, overwrite=True)
     monkeypatch.undo()
     after = hash_folder(output)

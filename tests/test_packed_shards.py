@@ -43,6 +43,8 @@ def write_blocks(
             ids = pa.array([f"d{start + place}" for place in range(len(part))], pa.string())
             writer.write({"doc_id": ids, "input_ids": pa.array(part, pa.large_list(pa.int32()))})
     about = writer.describe()
+    if not (folder / "part.parquet").exists():
+        return [], about
     table = pq.read_table(folder / "part.parquet")
     table.validate(full=True)
     return table.to_pylist(), about
@@ -122,6 +124,7 @@ def test_one_document_a_block(tmp_path: Path) -> None:
     window=st.sampled_from([1, 7, 40, 1 << 24]),
     batch=st.integers(1, 9),
     shuffled=st.booleans(),
+    ended=st.booleans(),
 )
 def test_every_token_is_where_the_row_says(
     tmp_path_factory: pytest.TempPathFactory,
@@ -132,6 +135,7 @@ def test_every_token_is_where_the_row_says(
     window: int,
     batch: int,
     shuffled: bool,
+    ended: bool,
 ) -> None:
     """Windows, batches and shuffling lose nothing: tokens that are kept and those that are dropped are all there are."""
     ends = np.cumsum([0, *lengths]).tolist()
@@ -141,7 +145,7 @@ def test_every_token_is_where_the_row_says(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shuffle, "WINDOW_TOKENS", window)
         patch.setattr(pack, "ROW_GROUP_TOKENS", 64)
-        how = {"block": block, "mode": mode, "tail": tail, "eos": EOS, "pad": PAD}
+        how = {"block": block, "mode": mode, "tail": tail, "eos": EOS if ended else None, "pad": PAD, "bounded": not ended}
         rows, about = write_blocks(folder, documents, batch=batch, seed=(1, 2) if shuffled else None, **how)
     kept = 0
     for row in rows:
@@ -154,10 +158,13 @@ def test_every_token_is_where_the_row_says(
     assert len({token for token in everything if token >= 100}) == kept == about["tokens"]
     assert kept + about["dropped_tokens"] == sum(lengths)
     assert (everything.count(9), everything.count(8)) == (about["eos"], about["padding"])
-    assert about["documents"] + about["dropped_documents"] == len(documents)
-    assert tail == "drop" or about["eos"] == len(documents)
+    assert all(any(token != 8 for token in row["input_ids"]) for row in rows)
+    empty = 0 if ended else lengths.count(0)
+    assert about.get("empty_documents", 0) == empty
+    assert about["documents"] + about["dropped_documents"] == len(documents) - empty
+    assert tail == "drop" or about["eos"] == (len(documents) if ended else 0)
     if not shuffled and window == 1 << 24 and tail == "pad":
-        expected = reference_packing.pack(documents, block, mode, 9)
+        expected = reference_packing.pack(documents, block, mode, 9 if ended else None)
         joined = [[token for _, _, tokens in parts for token in tokens] for parts in expected]
         assert column(rows, "input_ids") == [tokens + [8] * (block - len(tokens)) for tokens in joined]
 
@@ -191,8 +198,9 @@ def test_documents_come_back_out_of_blocks(corpus: Path, tmp_path: Path, rows: d
     manifest, tokenizer, texts = encode(corpus, tmp_path, **rows), Tokenizer.from_file(corpus / "tokenizer.json"), make_texts(250)
     found = dict(read_rows(str(tmp_path)))
     assert {name: tokenizer.decode(ids) for name, ids in found.items()} == {
-        f"corpus.jsonl:{row}": text for row, text in enumerate(texts)
+        f"corpus.jsonl:{row}": text for row, text in enumerate(texts) if text or "eos" in rows
     }
+    assert manifest["totals"].get("empty_documents", 0) == (0 if "eos" in rows else texts.count(""))
     totals = manifest["totals"]
     assert totals["tokens"] == sum(map(len, found.values())) == sum(map(len, tokenizer.encode_batch(texts).to_pylist()))
     full = totals["blocks"] * rows["block"]
@@ -257,7 +265,7 @@ def test_workers_change_no_byte(corpus: Path, tmp_path: Path, rows: dict) -> Non
     [
         ({"eos": "<eos>"}, "--eos is for packed blocks; give --block N too"),
         ({"position_ids": True}, "--position-ids is for packed blocks; give --block N too"),
-        ({"block": 8}, "give --eos TOKEN (it has <eos>, <pad>), or --pack best-fit"),
+        ({"block": 8}, "give --eos TOKEN (it has <eos>, <pad>), a tokenizer with a template, or --pack best-fit"),
         ({"block": 8, "eos": "</s>"}, "--eos '</s>' is no special token of this tokenizer: it has <eos>, <pad>"),
         ({"block": 8, "eos": "<eos>", "pad": "the"}, "--pad 'the' is no special token"),
         ({"block": 8, "pack": "best-fit"}, "give --pad TOKEN (or --eos TOKEN, which then pads too); it has <eos>, <pad>"),

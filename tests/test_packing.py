@@ -43,11 +43,12 @@ def test_documents_of_3_5_and_9_each_with_blocks_of_its_own() -> None:
     assert blocks == 4
 
 
-def test_empty_documents_are_parts_too() -> None:
+def test_a_document_without_a_token_is_in_no_block() -> None:
     assert pack_lengths([0, 0], block=8, mode="concat", eos=EOS, pad=PAD) == ([(0, 0, 0, 0, 1), (1, 0, 1, 0, 1)], 1)
-    assert pack_lengths([0, 2], block=2, mode="best-fit", pad=PAD) == ([(0, 0, 0, 0, 0), (1, 0, 0, 0, 2)], 1)
-    assert pack_lengths([0], block=8, mode="best-fit", pad=PAD) == ([(0, 0, 0, 0, 0)], 1)
-    assert pack_lengths([0], block=8, mode="none", pad=PAD) == ([(0, 0, 0, 0, 0)], 1)
+    assert pack_lengths([0, 2], block=2, mode="best-fit", pad=PAD) == ([(1, 0, 0, 0, 2)], 1)
+    assert pack_lengths([0], block=8, mode="best-fit", pad=PAD) == ([], 0)
+    assert pack_lengths([0, 0, 3, 0], block=8, mode="none", pad=PAD) == ([(2, 0, 0, 0, 3)], 1)
+    assert pack_lengths([0, 3, 0, 1], block=8, bounded=True, pad=PAD) == ([(1, 0, 0, 0, 3), (3, 0, 3, 0, 1)], 1)
     assert pack_lengths([], block=8, mode="best-fit", pad=PAD) == ([], 0)
 
 

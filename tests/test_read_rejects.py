@@ -104,7 +104,7 @@ def test_both_kinds_in_row_order_under_ids_of_their_own(tmp_path: Path, tokenize
     assert rows_of(tmp_path) == [0, 1, 3, 5]
     numbers = record["files"]["a.jsonl"]
     assert (numbers["documents"], numbers["encoded"], numbers["rejected"]) == (7, 3, 4)
-    shard = pa.parquet.read_table(tmp_path / "out" / "shards" / record["shard"]["path"])
+    shard = pa.parquet.read_table(tmp_path / "out" / "shards" / record["shards"][0]["path"])
     assert shard.to_pydict() == {"doc_id": ["a.jsonl:7", "a.jsonl:5", "a.jsonl:3"], "input_ids": [[0, 1], [], [1]]}
 
 
@@ -133,7 +133,7 @@ def test_each_batch_is_encoded_once(tmp_path: Path, tokenizer: Tokenizer, monkey
 def test_a_batch_of_nothing_but_rejects(tmp_path: Path, tokenizer: Tokenizer) -> None:
     record = encode_split(plan_one(write(tmp_path, b"z\nz\n\xff\n")), tokenizer, encode_options(tmp_path), 1)
     assert rows_of(tmp_path) == [0, 1, 2]
-    assert record["shard"]["documents"] == record["tokens"] == 0
+    assert record["shards"][0]["documents"] == record["tokens"] == 0
 
 
 def test_data_that_fails_keeps_the_rejects_before_it(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -130,7 +130,8 @@ class TokenDataset:
     def document(self, doc_id: str) -> npt.NDArray[np.int32]:
         """The tokens of a document, without EOS: int32[n]. Reads ids, and tokens of the row groups that have it.
 
-        Raises DataError where there is none of this id; of several, the first is given.
+        Tokens of the tokenizer's template are the document's. Raises DataError where there is none of this id; of several, the
+        first is given.
         """
         for shard in range(len(self._files.shards)):
             parts = []
@@ -147,7 +148,8 @@ class TokenDataset:
                     parts += [part for part in list_parts(blocks) if part.doc_id == doc_id]
             for _, tokens in join_parts(parts):
                 return tokens
-        raise DataError(f"{self.folder}: no document is called {doc_id!r}; ids are those of the column doc_id or doc_ids")
+        hidden = "; documents without a token are in no block" if "empty_documents" in self.manifest["totals"] else ""
+        raise DataError(f"{self.folder}: no document is called {doc_id!r}; ids are those of the column doc_id or doc_ids{hidden}")
 
     # --- batches
 

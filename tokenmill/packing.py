@@ -14,7 +14,7 @@ best-fit is the algorithm of Ding et al., "Fewer Truncations Improve Language Mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,10 @@ Tokens = npt.NDArray[np.int32]
 class Packing:
     """How documents become blocks: `block` tokens each, `mode` concat, best-fit or none.
 
-    `eos` and `pad` are tokens with their ids. `tail` says what becomes of the tokens behind the last full block of a shard under
-    concat: `pad`, `keep` (a shorter row) or `drop`. Raises UsageError where these do not go together.
+    `eos` is put behind each document, `pad` into what is left of a block; both are tokens with their ids. `bounded`: documents
+    begin or end with a token of the tokenizer's template, so that they need no `eos`; that token is the document's own. `tail`
+    says what becomes of the tokens behind the last full block of a shard under concat: `pad`, `keep` (a shorter row) or `drop`.
+    Raises UsageError where these do not go together.
     """
 
     block: int
@@ -43,6 +45,7 @@ class Packing:
     pad: tuple[str, int] | None = None
     segment_ids: bool = False
     position_ids: bool = False
+    bounded: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.block <= MOST_BLOCK:
@@ -52,7 +55,7 @@ class Packing:
                 raise UsageError(f"{option} {value!r}: choose from {', '.join(known)}")
         if self.tail != "pad" and self.mode != "concat":
             raise UsageError(f"--tail {self.tail} is for --pack concat; under {self.mode} every block may hold padding")
-        if self.mode == "concat" and self.eos is None:
+        if self.mode == "concat" and self.eos is None and not self.bounded:
             raise UsageError("--pack concat joins documents with a token: give --eos TOKEN, or choose --pack best-fit")
         if self.pads and self.pad is None:
             raise UsageError("blocks that are not full are padded: give --pad TOKEN (or --eos TOKEN, which then pads too)")
@@ -68,7 +71,8 @@ class Packing:
             name: None if token is None else {"token": token[0], "id": token[1]}
             for name, token in (("eos", self.eos), ("pad", self.pad))
         }
-        return {"block": self.block, "pack": self.mode, "tail": self.tail, **tokens}
+        bounded = {"bounded": True} if self.bounded else {}
+        return {"block": self.block, "pack": self.mode, "tail": self.tail, **tokens, **bounded}
 
     @property
     def eos_tokens(self) -> int:
@@ -81,7 +85,7 @@ class Parts:
     """What blocks hold, a row for each part, in the order of the blocks and inside them of their offsets; int64[p] each.
 
     `documents` counts documents as they were given, `blocks` blocks; `offsets` is where the part begins in its block, `starts`
-    where in its document, `sizes` how many tokens it has, EOS included. An empty document without EOS is a part of size 0.
+    where in its document, `sizes` how many tokens it has, EOS included. A document without a token has no part.
     """
 
     documents: Ints
@@ -96,7 +100,7 @@ class Parts:
 
 
 def cut_documents(sizes: Ints, block: int, *, joined: bool) -> Parts:
-    """Cut documents of `sizes` tokens into parts of at most `block`; an empty one is a part too.
+    """Cut documents of `sizes` tokens, 1 or more, into parts of at most `block`.
 
     Joined, they stand on one line that is cut every `block` tokens; otherwise each is cut by itself, and the parts' blocks are
     numbered one after the other. `cut_documents([3, 10], 8, joined=True)` has the parts 3 + 5 | 5.
@@ -105,7 +109,7 @@ def cut_documents(sizes: Ints, block: int, *, joined: bool) -> Parts:
     begins = ends - sizes
     origin = begins if joined else np.zeros_like(begins)
     first = origin // block
-    counts = np.maximum((origin + sizes - 1) // block - first + 1, 1)
+    counts = (origin + sizes - 1) // block - first + 1
     documents = np.repeat(np.arange(sizes.size), counts)
     number = np.arange(documents.size) - np.repeat(np.cumsum(counts) - counts, counts)
     blocks = first[documents] + number
@@ -135,7 +139,9 @@ def place_best_fit(sizes: Ints, block: int) -> tuple[Ints, int]:
 def pack_documents(lengths: Ints, packing: Packing) -> tuple[Parts, int]:
     """The parts of documents of so many tokens (without EOS), and the number of blocks, the last of concat maybe not full."""
     sizes = lengths + packing.eos_tokens
-    parts = cut_documents(sizes, packing.block, joined=packing.mode == "concat")
+    held = np.flatnonzero(sizes)
+    parts = cut_documents(sizes[held], packing.block, joined=packing.mode == "concat")
+    parts = replace(parts, documents=held[parts.documents])
     if packing.mode == "concat":
         return parts, -(-int(sizes.sum()) // packing.block)
     if packing.mode == "none":

@@ -23,8 +23,8 @@ def pack(documents: Sequence[Sequence[int]], block: int, mode: str, eos: int | N
 
 
 def cuts(tokens: Sequence[int], block: int) -> range:
-    """Where the parts of a document begin; an empty document has one part."""
-    return range(0, max(len(tokens), 1), block)
+    """Where the parts of a document begin; a document without a token has none."""
+    return range(0, len(tokens), block)
 
 
 def join(documents: Sequence[Sequence[int]], block: int) -> list[Block]:

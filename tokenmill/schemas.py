@@ -80,9 +80,35 @@ def list_published(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*manifest.get("shards", []), *manifest.get("parts", [])]
 
 
+def list_entries(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts of a dataset in the order of the corpus: its shards, and between them the parts that gave no row, `unwritten`."""
+    shards, unwritten = manifest["shards"], manifest.get("unwritten", [])
+    entries: list[Mapping[str, Any]] = []
+    for number, shard in enumerate([*shards, None]):
+        entries += [entry for entry in unwritten if entry["shards_before"] == number]
+        entries += [] if shard is None else [shard]
+    return entries
+
+
+def rejects_of(entry: Mapping[str, Any]) -> str:
+    """Name of the file of a part's rejects, where there are any."""
+    return reject_name_of(entry["path"]) if "path" in entry else str(entry.get("rejects", ""))
+
+
 def shard_name(index: int, shards: int) -> str:
     """Name of a shard file: `shard_name(0, 64)` is `part-00000-of-00064.parquet`."""
     return f"part-{index:05d}-of-{shards:05d}.parquet"
+
+
+def split_shard_name(index: int, splits: int, number: int) -> str:
+    """Name of the shard of a split's part `number` while the job runs.
+
+    `split_shard_name(3, 64, 2)` is `part-00003-of-00064.2.parquet`; for part 0 there is no `.2`. A stream says that there are 0
+    splits, since it does not know better: then this is also the name that the shard keeps.
+    """
+    if not splits:
+        return shard_name(index + number, splits)
+    return shard_name(index, splits).replace(".parquet", f".{number}.parquet" if number else ".parquet")
 
 
 def group_name(index: int, groups: int) -> str:

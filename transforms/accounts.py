@@ -5,6 +5,7 @@ Every record that is read is counted once, as encoded or as rejected, under the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,6 +22,8 @@ from transforms.splits import Reject, Split
 
 #: Words that a WordPiece model has no ids for: not made up by tokens, or with too many characters.
 LOST_WORDS = ("unknown_words", "long_words")
+
+_MASK = (1 << 64) - 1
 
 #: What stands between the two texts of a pair in what its fingerprint is of.
 _SEPARATOR = pa.scalar("\0", pa.large_string())
@@ -41,6 +44,22 @@ class FileAccount:
     replaced: int = 0
     bytes: int = 0
     fingerprint: list[int] = field(default_factory=lambda: [0, 0])
+
+
+def join_records(records: Sequence[Mapping[str, Any]], **numbers: Any) -> dict[str, Any]:
+    """The record of a split from those of its parts, with totals in `numbers`."""
+    files: dict[str, dict[str, Any]] = {}
+    for record in records:
+        for name, part in record["files"].items():
+            files[name] = _add_accounts(files[name], part) if name in files else dict(part)
+    text_bytes = sum(record["bytes"] for record in records)
+    failure = next((record["failure"] for record in records if record["failure"]), None)
+    return {"split": records[0]["split"], "files": files, "bytes": text_bytes, "failure": failure, **numbers}
+
+
+def _add_accounts(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    sums = {name: one[name] + other[name] for name in one if name != "fingerprint"}
+    return {**sums, "fingerprint": [(a + b) & _MASK for a, b in zip(one["fingerprint"], other["fingerprint"], strict=True)]}
 
 
 class SplitAccount:

@@ -1,9 +1,9 @@
-"""Encoding: splits in, one token shard for each out.
+"""Encoding: splits in, token shards out: one of each split, several where it holds too much text, none where it has no row.
 
     splits -> Reshuffle -> EncodeSplit -> records
 
-The split's own DoFn reads, encodes, writes its shard under a temporary name and renames it: no document crosses a stage boundary.
-What the driver needs to know of a shard is its record in the journal.
+The split's own DoFn reads, encodes, writes its shards under temporary names and renames them: no document crosses a stage
+boundary. What the driver needs to know of them is the split's record in the journal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import heapq
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -27,11 +27,12 @@ from tokenmill.errors import DataError
 from tokenmill.formats import recognition
 from tokenmill.packing import Packing
 from tokenmill.tokenizer import Tokenizer
-from transforms.accounts import SplitAccount
-from transforms.files import read_file
+from transforms.accounts import SplitAccount, join_records
+from transforms.files import delete_files, read_file
 from transforms.journal import Journal
 from transforms.memory import keep_freed_memory
 from transforms.pack import BlockWriter
+from transforms.parts import PartReader, RowsHeld
 from transforms.read import DocumentBatch, read_documents
 from transforms.rejects import RejectWriter
 from transforms.shape import RowShape, RowShaper
@@ -49,7 +50,8 @@ _KEPT: dict[str, Tokenizer] = {}
 class EncodeOptions:
     """What an encode job needs: how to read, the tokenizer's file, and where shards, journal and rejects go.
 
-    `packing` writes blocks instead of documents, `shuffle` is the seed of an order of both; `shape`: what rows of documents are.
+    `packing` writes blocks instead of documents, `shuffle` is the seed of an order of both; `shape`: what rows of documents are;
+    `shard_bytes`: how much text a shard holds at most, unless a single document is longer; None for any.
     """
 
     read: ReadOptions
@@ -61,6 +63,7 @@ class EncodeOptions:
     packing: Packing | None = None
     shuffle: int | None = None
     shape: RowShape = field(default_factory=RowShape)
+    shard_bytes: int | None = None
 
 
 class EncodeDocuments(beam.PTransform):
@@ -109,35 +112,85 @@ def keep_tokenizer(path: str, tokenizer: Tokenizer) -> Iterator[None]:
         del _KEPT[path]
 
 
-def encode_split(split: Split, tokenizer: Tokenizer, options: EncodeOptions, splits: int) -> dict[str, Any]:
-    """Read and encode one split, write its shard and its rejects, and enter it into the journal; returns the record.
+def encode_split(
+    split: Split, tokenizer: Tokenizer, options: EncodeOptions, splits: int, *, first_part: int = 0
+) -> dict[str, Any]:
+    """Read and encode one split, write its shards and its rejects, and enter it into the journal; returns the record.
 
-    Data that cannot be read becomes a failure in the journal and leaves no shard: the driver ends the run with all of them at
-    once.
+    `record["shards"]` describes each part of the split, those without a row too: they have no `path`. Data that cannot be read
+    becomes a failure in the journal and leaves no shard: the driver ends the run with all of them at once. `first_part` is the
+    number of the first part, for one that is made again.
     """
-    name = schemas.shard_name(split.index, splits)
-    account = SplitAccount(split, made_ids=options.read.id_column is None)
-    shaper = RowShaper(tokenizer, options.shape)
+    reader = PartReader(read_documents(split, options.read, tokenizer.normalizer), options.shard_bytes)
+    records: list[dict[str, Any]] = []
+    try:
+        while not reader.is_done and not (records and records[-1]["failure"]):
+            number = first_part + len(records)
+            records.append(encode_part(split, number, reader.part(), tokenizer, options, splits))
+    except BaseException:
+        _delete_parts(records, options, rejects=True)
+        raise
+    if records[-1]["failure"]:
+        _delete_parts(records, options)
+        record = join_records(records, tokens=0, shards=[])
+    else:
+        tokens = sum(part["shard"]["tokens"] for part in records)
+        record = join_records(records, tokens=tokens, shards=[_describe_part(part, len(records) > 1) for part in records])
+    Journal(options.journal_folder).finish(split.index, record)
+    return record
+
+
+def encode_part(
+    split: Split, number: int, batches: Iterator[DocumentBatch], tokenizer: Tokenizer, options: EncodeOptions, splits: int
+) -> dict[str, Any]:
+    """Write one shard of a split and its rejects; returns a record as the journal's, with what the manifest says as `shard`."""
+    name = schemas.split_shard_name(split.index, splits, number)
+    account, shaper, held = (
+        SplitAccount(split, made_ids=options.read.id_column is None),
+        RowShaper(tokenizer, options.shape),
+        RowsHeld(),
+    )
     shard: dict[str, Any] = {"path": name, "source": [describe_range(part) for part in split.ranges]}
-    with RejectWriter(FileSystems.join(options.rejects_folder, schemas.reject_name(split.index, splits))) as rejects:
+    with RejectWriter(FileSystems.join(options.rejects_folder, schemas.reject_name_of(name))) as rejects:
         try:
             path = FileSystems.join(options.shards_folder, name)
-            with open_writer(path, describe_shard(tokenizer, options, shard), options, split) as writer:
-                for batch in read_documents(split, options.read, tokenizer.normalizer):
+            with open_writer(path, describe_shard(tokenizer, options, shard, number), options, split, number) as writer:
+                for batch in batches:
                     account.add_batch(batch)
+                    held.add(batch)
                     rejects.write(encode_documents(batch, tokenizer, writer, account, shaper))
             shard |= {"documents": account.encoded} | writer.describe() | account.lost_words() | account.describe_rejects()
             shard |= shaper.describe()
         except DataError as error:
             account.fail(error)
-    record = account.record(tokens=shard.get("tokens", 0), shard=shard)
-    Journal(options.journal_folder).finish(split.index, record)
-    return record
+    return account.record(shard=shard, part=number, holds=held.describe())
 
 
-def open_writer(path: str, metadata: dict[str, str], options: EncodeOptions, split: Split) -> DocumentWriter:
-    """What the documents of a split are written with."""
-    seed = None if options.shuffle is None else (options.shuffle, number_split(split))
+def _describe_part(record: Mapping[str, Any], is_one_of_several: bool) -> dict[str, Any]:
+    """A part as the split's record has it: what the manifest says of its shard, and the accounts of its files."""
+    shard, files = dict(record["shard"]), dict(record["files"])
+    if is_one_of_several:
+        shard |= {"part": record["part"], "holds": record["holds"]}
+        files = {name: account for name, account in files.items() if account["documents"]}
+    if not schemas.count_rows(shard):
+        rejects = schemas.reject_name_of(shard["path"])
+        shard = {name: value for name, value in shard.items() if name not in ("path", "bytes", "sha256")}
+        shard |= {"rejects": rejects} if any(account["rejected"] for account in files.values()) else {}
+    return {**shard, "files": files}
+
+
+def _delete_parts(records: Sequence[Mapping[str, Any]], options: EncodeOptions, *, rejects: bool = False) -> None:
+    """Delete the shards of a split that is not read to its end, and their rejects if nobody is to see them."""
+    names = [part["shard"]["path"] for part in records]
+    delete_files(FileSystems.join(options.shards_folder, name) for name in names)
+    if rejects:
+        delete_files(FileSystems.join(options.rejects_folder, schemas.reject_name_of(name)) for name in names)
+
+
+def open_writer(path: str, metadata: dict[str, str], options: EncodeOptions, split: Split, number: int = 0) -> DocumentWriter:
+    """What the documents of part `number` of a split are written with."""
+    part = (number,) if number else ()
+    seed = None if options.shuffle is None else (options.shuffle, number_split(split), *part)
     if options.packing is not None:
         return BlockWriter(path, metadata, options.packing, seed)
     shard = ShardWriter(path, metadata, options.shape.schema)
@@ -199,8 +252,8 @@ def describe_range(part: Range) -> dict[str, Any]:
     return {"file": part.file.name, "start": part.start, "end": part.end, "first_row": part.first_row, "rows": part.rows}
 
 
-def describe_shard(tokenizer: Tokenizer, options: EncodeOptions, shard: dict[str, Any]) -> dict[str, str]:
-    """The footer of a shard: what made it, and what an Embedding layer must know."""
+def describe_shard(tokenizer: Tokenizer, options: EncodeOptions, shard: dict[str, Any], number: int = 0) -> dict[str, str]:
+    """The footer of a shard: what made it, the part of its source if not the first, and what an Embedding layer must know."""
     packed = {} if options.packing is None else {"tokenmill.packing": json.dumps(options.packing.describe(), ensure_ascii=False)}
     return {
         **packed,
@@ -209,4 +262,5 @@ def describe_shard(tokenizer: Tokenizer, options: EncodeOptions, shard: dict[str
         "tokenmill.vocab_size": str(len(tokenizer)),
         "tokenmill.embedding_rows": str(tokenizer.embedding_rows),
         "tokenmill.source": json.dumps(shard["source"], ensure_ascii=False),
+        **({"tokenmill.part": str(number)} if number else {}),
     }

@@ -58,7 +58,7 @@ class BlockWriter:
         self._shard = ShardWriter(path, metadata, block_columns(packing), row_group_tokens=ROW_GROUP_TOKENS)
         self._cutter = WindowCutter()
         self._rest = _NOTHING
-        self._windows = 0
+        self._windows = self._empty = 0
         self._counts = dict.fromkeys(("documents", "tokens", "eos", "padding", "dropped_tokens", "dropped_documents"), 0)
 
     def __enter__(self) -> BlockWriter:
@@ -78,9 +78,13 @@ class BlockWriter:
             self._pack(_join(self._rest, window), last=False)
 
     def describe(self) -> dict[str, int | str]:
-        """What the manifest says of the finished shard: `tokens` are those of documents, `eos` and `padding` come on top."""
+        """What the manifest says of the finished shard: `tokens` are those of documents, `eos` and `padding` come on top.
+
+        `empty_documents` are those without a token: they are in no block.
+        """
         about = self._shard.describe()
-        return {"documents": 0, "blocks": about.pop("rows"), **about, **self._counts}
+        empty = {"empty_documents": self._empty} if self._empty else {}
+        return {"documents": 0, "blocks": about.pop("rows"), **about, **self._counts, **empty}
 
     def _pack(self, documents: Documents, *, last: bool) -> None:
         """Pack a window, and write all of its blocks but what concat leaves for the next one."""
@@ -89,6 +93,7 @@ class BlockWriter:
             order = permute(len(documents.ids) - rest, *self._seed, self._windows, 0)
             documents = documents.take(np.concatenate([np.arange(rest), order + rest]))
         parts, blocks = pack_documents(documents.lengths, self._packing)
+        self._empty += int(np.count_nonzero(documents.lengths + self._packing.eos_tokens == 0))
         full = int(parts.sizes.sum()) // self._packing.block if self._packing.mode == "concat" else blocks
         self._rest = _NOTHING
         if full < blocks and (not last or self._packing.tail == "drop"):

@@ -45,10 +45,16 @@ def read_documents(split: Split, options: ReadOptions, *normalizers: Normalizer)
 
 
 def read_range(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
-    """Read one range; batches that account for nothing are left out."""
+    """Read one range, the rows that are wanted; batches that account for nothing are left out."""
+    if part.to_row is not None and part.to_row <= part.from_row:
+        return
     for batch in format_of(part.file).read(part, options):
         if part.file.encoding:
             batch = _name_encoding(batch, part.file.encoding)
+        if part.to_row is not None:
+            if batch.first_row >= part.to_row:
+                return
+            batch = batch.between(part.from_row, part.to_row)
         if batch.documents.num_rows or batch.rejects:
             yield batch
 

@@ -50,6 +50,8 @@ class Range:
     A line belongs to the range its first byte lies in. `first_row` is the row number, within the file, of the range's first
     record; `rows` limits how many records are taken (None: all). A compressed file, a file in another encoding than UTF-8 or an
     Arrow stream has one range, the whole of it, whatever its numbers say.
+
+    Of a shard that is made again, `from_row` and `to_row` say which rows are wanted: the others are read over.
     """
 
     file: SourceFile
@@ -57,6 +59,8 @@ class Range:
     end: int
     first_row: int = 0
     rows: int | None = None
+    from_row: int = 0
+    to_row: int | None = None
 
 
 @dataclass(frozen=True)

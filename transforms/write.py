@@ -93,7 +93,7 @@ class ShardWriter:
     """Writes a token shard: rows of `schema`, which has the lists `input_ids` (and `doc_id`, unless rows are no documents).
 
     Columns are given by name, as arrays that can be cast to the types of the schema. A context manager; an exception leaves no
-    file. `rows` are those written, `tokens` the ids in them. A row group closes at `row_group_tokens`.
+    file, and neither do no rows. `rows` are those written, `tokens` the ids in them. A row group closes at `row_group_tokens`.
     """
 
     def __init__(
@@ -112,6 +112,9 @@ class ShardWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is not None:
+            self._abandon()
+            return
+        if not self.rows:
             self._abandon()
             return
         try:
