@@ -94,7 +94,12 @@ def _check_room(shape: RowShape, tokenizer: Tokenizer) -> None:
     if shape.truncation is not None:
         elements = tokenizer.template.elements(pair=shape.pair, add_special_tokens=shape.add_special_tokens)
         added = len(elements) - (2 if shape.pair else 1)
-        find_room(shape.truncation, added)
+        try:
+            find_room(shape.truncation, added)
+        except UsageError as error:
+            room, stride = shape.truncation.max_length - added, shape.truncation.stride
+            smaller = f", or --stride {room - 1} or less" if stride and room > 0 else ""
+            raise UsageError(f"{error}: --max-length {added + stride + 1} or more{smaller}") from None
 
 
 def choose_packing(rows: RowOptions, tokenizer: Tokenizer, *, pair: bool = False) -> Packing | None:

@@ -95,7 +95,8 @@ def describe_writing(manifest: Mapping[str, Any], output: str) -> str:
     """The lines on the shards of a dataset."""
     totals, rows = manifest["totals"], manifest["tokenizer"]["embedding_rows"]
     size, shards = sum(shard["bytes"] for shard in manifest["shards"]), totals["shards"]
-    density = f", {totals['bytes'] / totals['tokens']:.2f} bytes of text a token" if totals["tokens"] else ""
+    text_bytes, tokens = (totals.get(f"kept_{name}", totals[name]) for name in ("bytes", "tokens"))
+    density = f", {text_bytes / tokens:.2f} bytes of text a token" if tokens else ""
     return (
         f"encoded  {totals['encoded']:,} documents into {totals['tokens']:,} tokens{density}\n"
         f"{describe_lost_words(totals)}"

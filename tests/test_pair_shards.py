@@ -107,8 +107,36 @@ def test_pairs_that_cannot_be_cut_are_rejects(folder: Path, tmp_path: Path) -> N
     reject = json.loads(line.read_text())
     assert (reject["file"], reject["row"]) == ("pairs.jsonl", 3)
     assert reject["reason"] == (
-        "document pairs.jsonl:3: one of its texts leaves no room for the other; choose --truncate longest_first, or longer rows"
+        "document pairs.jsonl:3: its first text has 9 tokens and leaves 0 of --max-length 8 for the other; "
+        "give --truncate longest_first, or --max-length 13 or more"
     )
+
+
+@pytest.mark.parametrize(
+    ("stride", "reason"),
+    [
+        (
+            "2",
+            "too few for --stride 2; give --stride 1 or less, or --max-length 9 or more",
+        ),
+        (
+            "4",
+            "too few for --stride 4; give --stride 1 or less, or --max-length 11 or more",
+        ),
+    ],
+)
+def test_a_stride_without_room_is_named(folder: Path, tmp_path: Path, stride: str, reason: str) -> None:
+    """What is told to give works: the smaller stride, and the longer rows."""
+    how = ("--truncate", "only_second", "--overflow", "rows")
+    _, manifest = encode(folder, tmp_path / "tokens", *how, "--max-length", "8", "--stride", stride)
+    (line,) = (tmp_path / "tokens" / "rejects").glob("*.jsonl")
+    reasons = [json.loads(text)["reason"] for text in line.read_text().splitlines()]
+    text = "document pairs.jsonl:2: its first text has 3 tokens and leaves 2 of --max-length 8 for the other"
+    assert reasons[0] == f"{text}, {reason}"
+    longer = reason.split()[-3]
+    for way in (("--max-length", "8", "--stride", "1"), ("--max-length", longer, "--stride", stride)):
+        _, better = encode(folder, tmp_path / f"tokens{way[1]}", *how, *way)
+        assert better["totals"]["rejected"] < manifest["totals"]["rejected"]
 
 
 @given(

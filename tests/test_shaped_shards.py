@@ -16,6 +16,7 @@ from tests.test_cli import call, check_error
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import UsageError
 from tokenmill.postprocessors import Padding, Truncation
+from tokenmill.tokenizer import Tokenizer
 from transforms.shape import RowShape
 
 TEXTS = ["abc", "", "abcdefgh", "a<|end|>b"]
@@ -81,6 +82,36 @@ def test_what_is_cut_is_counted(folder: Path, tmp_path: Path) -> None:
     assert manifest["rows"] == {"truncation": {"max_length": 5, "stride": 0, "strategy": "longest_first", "side": "right"}}
     _, whole = encode(folder, tmp_path / "whole")
     assert "cut_tokens" not in whole["totals"] and "rows" not in whole
+
+
+@pytest.mark.parametrize("pretokenizer", ["gpt2", "wordpunct"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--max-length", "16"),
+        ("--max-length", "16", "--overflow", "rows", "--stride", "5"),
+        ("--max-length", "16", "--pad-to", "20", "--pad", "<pad>"),
+        ("--max-length", "500", "--pad-to", "600", "--pad", "<pad>"),
+    ],
+)
+def test_bytes_per_token_are_of_the_text_that_is_kept(tmp_path: Path, pretokenizer: str, options: tuple[str, ...]) -> None:
+    """Each text begins with short tokens and ends with long ones: what is cut off must not count."""
+    texts = [f"{'a b c d ' * 20}{'abcdefgh' * 200}" for _ in range(3)] + ["", "abc"]
+    (tmp_path / "corpus.txt").write_text("\n".join(texts) + "\n")
+    tokenizer = tmp_path / "tokenizer.json"
+    how = ("--pretokenizer", pretokenizer, "--merges", "20", *SPECIAL, *TEMPLATE)
+    assert call("train", tmp_path / "corpus.txt", *how, "--output", tokenizer, "--quiet").exit_code == 0
+    _, manifest = encode(tmp_path, tmp_path / "tokens", *options)
+    made, kept, size = Tokenizer.from_file(tokenizer), 0, 0
+    whole = "--overflow" in options or "500" in options
+    for text in texts:
+        ids = made.encode(text)
+        used = ids if whole else ids[:14]
+        kept += len(used) + 2
+        exact = len(made.decode_bytes(used)) if pretokenizer == "gpt2" else len(text) * len(used) // max(1, len(ids))
+        size += len(text) if used == ids else exact
+    assert (manifest["totals"]["kept_tokens"], manifest["totals"]["kept_bytes"]) == (kept, size)
+    assert f", {size / kept:.2f} bytes of text a token" in describe_writing(manifest, "tokens")
 
 
 def test_the_summary_says_what_was_cut_and_filled_up(folder: Path, tmp_path: Path) -> None:

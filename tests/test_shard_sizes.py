@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import driver, proof
+from pipeline.accounting import MaxRejects
 from pipeline.inputs import plan_splits, resolve_inputs
 from pipeline.outputs import OutputFolder
 from pipeline.planning import Corpus, Execution
@@ -69,7 +70,7 @@ def documents_of(folder: Path) -> list[tuple[str, str]]:
 
 
 def encode_all(mill: Path, output: Path, run: Execution = RUN, split_bytes: int = SPLIT, **rows: Any) -> dict[str, Any]:
-    corpus = Corpus((str(mill / "in"),), split_bytes=split_bytes)
+    corpus = Corpus((str(mill / "in"),), split_bytes=split_bytes, max_rejects=MaxRejects.parse("100%"))
     how = {"update": rows.pop("update", False), "overwrite": rows.pop("overwrite", False)}
     return driver.encode_corpus(corpus, str(mill / "tokenizer.json"), str(output), run, rows=RowOptions(**rows), **how)
 

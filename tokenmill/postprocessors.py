@@ -172,9 +172,10 @@ def _window(lengths: np.ndarray, room: np.ndarray, truncation: Truncation, *, ov
     step = room - truncation.stride
     if np.any(cut & (step < 1)):
         place = int(np.flatnonzero(cut & (step < 1))[0])
-        raise UsageError(
-            f"text {place}: its other text leaves no room in rows of {truncation.max_length} tokens; cut the longer of both"
-        )
+        way_out = "cut the longer of both, or give a larger maximum length"
+        if truncation.stride:
+            way_out = f"a stride of {truncation.stride} needs more than that: give a smaller one, or a larger maximum length"
+        raise UsageError(f"text {place}: its other text leaves no room in rows of {truncation.max_length} tokens; {way_out}")
     counts = np.ones_like(lengths)
     if overflow:
         counts[cut] += -(-(lengths - room)[cut] // step[cut])

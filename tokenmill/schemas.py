@@ -47,8 +47,9 @@ TOKEN_MASK = pa.list_(pa.int8())
 TOKEN_OFFSETS = ("offset_starts", "offset_ends")
 TOKEN_PLACE = pa.list_(pa.int32())
 
-#: What shards and totals count of shaped rows: tokens and documents that were cut, special tokens found inside texts.
-SHAPED = ("cut_tokens", "cut_documents", "special_tokens_found")
+#: What shards and totals count of shaped rows: tokens and documents that were cut, special tokens found inside texts; and of rows
+#: that are cut or filled up, each token of a document once (its own and its template's, no padding), and the bytes of its text.
+SHAPED = ("cut_tokens", "cut_documents", "special_tokens_found", "kept_tokens", "kept_bytes")
 
 #: What options add to packed blocks, a number for each token: 1 for tokens and 0 for padding; the part of the block that a token
 #: belongs to, from 1 on, 0 for padding; the place of a token in its part, 0 for padding.

@@ -23,6 +23,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
+from tokenmill.arrow import text_buffers
 from tokenmill.errors import DataError
 from tokenmill.formats import recognition
 from tokenmill.packing import Packing
@@ -223,24 +224,32 @@ def encode_documents(
     crowded = shaper.find_crowded(texts)
     lost = np.logical_or.reduce([crowded, *(made.encoded.unknown for made in texts)])
     unknown = [made.encoded.unknown for made in texts]
+    lengths, sizes = [made.lengths for made in texts], [np.diff(text_buffers(one)[1], prepend=0) for one in batch.texts]
     if lost.any():
+        sizes = [size[~lost] for size in sizes]
         ids, texts = ids.filter(pa.array(~lost)), [made.filter(~lost) for made in texts]
-    rejects = [describe_lost(batch, place, unknown, tokenizer, shaper) for place in np.flatnonzero(lost).tolist()]
+    places = np.flatnonzero(lost).tolist()
+    rejects = [describe_lost(batch, place, unknown, lengths, tokenizer, shaper) for place in places]
     for reject in rejects:
         account.reject(reject)
-    writer.write(shaper.shape(ids, texts))
+    writer.write(shaper.shape(ids, texts, sizes))
     return heapq.merge(batch.rejects, rejects, key=attrgetter("row"))
 
 
 def describe_lost(
-    batch: DocumentBatch, place: int, unknown: Sequence[np.ndarray], tokenizer: Tokenizer, shaper: RowShaper
+    batch: DocumentBatch,
+    place: int,
+    unknown: Sequence[np.ndarray],
+    lengths: Sequence[np.ndarray],
+    tokenizer: Tokenizer,
+    shaper: RowShaper,
 ) -> Reject:
     """The reject for a document that holds a character without an id (`unknown` says in which text), or cannot be cut."""
     where = named = f"document {batch.documents['doc_id'][place].as_py()}"
     text = batch.documents["text"][place].as_py().encode()
     number = next((number for number, found in enumerate(unknown) if found[place]), None)
     if number is None:
-        reason = f"{where}: one of its texts leaves no room for the other; choose --truncate longest_first, or longer rows"
+        reason = f"{where}: {shaper.describe_crowded([int(counts[place]) for counts in lengths])}"
     else:
         where += ", second text" if number else ""
         reason = tokenizer.describe_lost(batch.texts[number].slice(place, 1), where, shaper.allow_special)

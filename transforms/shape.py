@@ -1,7 +1,13 @@
-"""The rows of a shard of documents: special tokens around them, cut to a length, filled up, with masks beside their ids."""
+"""The rows of a shard of documents: special tokens around them, cut to a length, filled up, with masks beside their ids.
+
+Of rows that are cut or filled up, `kept_tokens` and `kept_bytes` say how much text stands in them. What overlapping rows share
+counts once. The bytes of a text that was cut are those of its tokens where the tokenizer gives back every byte; elsewhere they
+are in proportion to its tokens.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -10,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill import schemas
+from tokenmill.alphabets import ByteAlphabet
 from tokenmill.arrow import wrap_lists
 from tokenmill.encoder import Encoded
 from tokenmill.errors import DataError, UsageError
@@ -112,11 +119,29 @@ class RowShaper:
             return np.zeros(len(texts[0].encoded.ids), bool)
         return find_crowded(texts[0].lengths, texts[1].lengths, self._shape.truncation, self._added)
 
-    def shape(self, ids: pa.Array, texts: Sequence[Tokenized]) -> Mapping[str, pa.Array]:
+    def describe_crowded(self, lengths: Sequence[int]) -> str:
+        """Why a pair of texts with so many tokens cannot become rows of this shape, and what to give instead."""
+        cutting = self._shape.truncation or Truncation(0)
+        whole = int(cutting.strategy == "only_first")
+        room, stride = cutting.max_length - self._added - lengths[whole], cutting.stride
+        reason = (
+            f"its {('first', 'second')[whole]} text has {lengths[whole]:,} tokens and leaves {max(0, room):,} of "
+            f"--max-length {cutting.max_length:,} for the other"
+        )
+        least = cutting.max_length - room + stride + 1
+        if not self._shape.overflow:
+            return f"{reason}; give --truncate longest_first, or --max-length {least:,} or more"
+        reason += f", too few for --stride {stride:,}" if stride else ""
+        smaller = f"--stride {room - 1:,} or less, or " if stride and room > 0 else ""
+        return f"{reason}; give {smaller}--max-length {least:,} or more"
+
+    def shape(
+        self, ids: pa.Array, texts: Sequence[Tokenized], sizes: Sequence[np.ndarray] | None = None
+    ) -> Mapping[str, pa.Array]:
         """The columns of a batch of documents: their ids, their token ids, and what is asked for beside them.
 
-        `texts` are the texts of the documents, or the first and the second ones of pairs. An `offsets` column counts in int32:
-        raises DataError for a text that is longer.
+        `texts` are the texts of the documents, or the first and the second ones of pairs; `sizes` int64[d] the bytes of each, for
+        `kept_bytes`. An `offsets` column counts in int32: raises DataError for a text that is longer.
         """
         if not self._changes:
             return {"doc_id": ids, "input_ids": texts[0].encoded.ids}
@@ -132,6 +157,8 @@ class RowShaper:
         )
         self._counts["cut_tokens"] += rows.cut
         self._counts["cut_documents"] += self._count_cut(np.sum([one.lengths for one in texts], axis=0))
+        if sizes is not None and (self._shape.truncation or self._shape.padding):
+            self._count_kept(rows, texts, sizes)
         columns = row_columns(rows)
         chosen = {name: columns[name] for name in ("input_ids", *self._shape.columns)}
         return {"doc_id": ids.take(pa.array(rows.texts)), **chosen, **_place_tokens(rows, [one.spans for one in texts])}
@@ -142,9 +169,47 @@ class RowShaper:
             return 0
         return int(np.count_nonzero(lengths > self._shape.truncation.max_length - self._added))
 
+    def _count_kept(self, rows: Rows, texts: Sequence[Tokenized], sizes: Sequence[np.ndarray]) -> None:
+        """Add the text that stands in the rows of a batch."""
+        tokens = sum(int(one.lengths.sum()) for one in texts) - rows.cut
+        self._counts["kept_tokens"] += tokens + self._added * len(texts[0].lengths)
+        if not rows.cut:
+            self._counts["kept_bytes"] += sum(int(size.sum()) for size in sizes)
+            return
+        kept = np.zeros(sum(int(one.lengths.sum()) for one in texts), np.bool_)
+        kept[rows.arrays.sources[rows.arrays.sources >= 0]] = True
+        start = 0
+        for one, size in zip(texts, sizes, strict=True):
+            stop = start + int(one.lengths.sum())
+            self._counts["kept_bytes"] += _measure_kept(self._tokenizer, one, kept[start:stop], size)
+            start = stop
+
     def describe(self) -> dict[str, int]:
         """What the manifest says of the shard beside what its writer does; nothing where nothing was done."""
         return {name: count for name, count in self._counts.items() if count}
+
+
+def _measure_kept(tokenizer: Tokenizer, text: Tokenized, kept: np.ndarray, sizes: np.ndarray) -> int:
+    """The bytes of the tokens that are kept, bool[t]; `sizes` int64[d] are the bytes of the texts."""
+    lengths = _measure_tokens(tokenizer)
+    if lengths is not None:
+        return int(lengths[text.tokens.ids[kept]].sum())
+    ends = np.cumsum(kept)[np.cumsum(text.lengths) - 1] if kept.size else np.zeros(len(sizes), np.int64)
+    ends[np.cumsum(text.lengths) == 0] = 0
+    return int(np.where(text.lengths, sizes * np.diff(ends, prepend=0) // np.maximum(text.lengths, 1), sizes).sum())
+
+
+@functools.lru_cache(maxsize=1)
+def _measure_tokens(tokenizer: Tokenizer) -> np.ndarray | None:
+    """int64[rows]: the bytes of text that each token stands for; None where a tokenizer does not give back every byte."""
+    alphabet = tokenizer.model.alphabet
+    if not (isinstance(alphabet, ByteAlphabet) and tokenizer.normalizer.is_identity and tokenizer.pretokenizer.lossless):
+        return None
+    lengths = np.zeros(tokenizer.embedding_rows, np.int64)
+    specials = set(tokenizer.special_tokens)
+    for token, token_id in tokenizer.vocab.items():
+        lengths[token_id] = len(token.encode() if token in specials else alphabet.spell(token))
+    return lengths
 
 
 def _place_tokens(rows: Rows, spans: Sequence[np.ndarray | None]) -> dict[str, pa.Array]:
