@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from pipeline.listing import is_remote
 from pipeline.progress import count_things
-from tokenmill.errors import UnreadableFileError
+from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.unicode_text import show_printable
 from transforms.contents import HEAD_BYTES, find_compression, find_kind
 from transforms.decompress import check_compression, open_stored, read_blocks, reading
@@ -39,7 +39,7 @@ _PARTS = ("train", "validation", "valid", "dev", "test")
 def recognise_files(files: Sequence[SourceFile], *, format: str = _AUTO) -> list[SourceFile]:
     """Files as their contents have them; `format` is that of the option, `auto` where contents and names decide.
 
-    Raises one `UnreadableFileError` for all files that cannot be read as they are.
+    Raises one `UnreadableFileError` for all files that cannot be read as they are, `UsageError` for an encoding of none of them.
     """
     with ThreadPoolExecutor(_THREADS) as pool:
         remote = [file for file in files if is_remote(file.path)]
@@ -49,7 +49,10 @@ def recognise_files(files: Sequence[SourceFile], *, format: str = _AUTO) -> list
     if failures:
         more = f"; and {len(failures) - _SHOWN:,} more files" if len(failures) > _SHOWN else ""
         raise UnreadableFileError("; ".join(map(str, failures[:_SHOWN])) + more)
-    return [outcome for outcome in outcomes if isinstance(outcome, SourceFile)]
+    found = [outcome for outcome in outcomes if isinstance(outcome, SourceFile)]
+    if any(file.encoding for file in files) and not any(file.encoding for file in found):
+        raise UsageError(f"{found[0].path}: is {found[0].format}, which has its own encoding; leave out --encoding")
+    return found
 
 
 def _try(file: SourceFile, format: str) -> SourceFile | UnreadableFileError:

@@ -30,6 +30,7 @@ def test_defaults_are_those_of_the_command_line() -> None:
         "input": {
             "inputs": ["a.txt"],
             "format": "auto",
+            "encoding": "utf-8",
             "text_column": "text",
             "id_column": None,
             "document": "line",

@@ -287,6 +287,12 @@ def test_an_encoding_that_contents_deny_is_refused(tmp_path: Path, encoding: str
         resolve_inputs([str(write(tmp_path, content))], encoding=encoding)
 
 
+def test_an_encoding_of_no_file_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, make_parquet(), name="a.parquet")
+    with pytest.raises(UsageError, match=r"a\.parquet: is parquet, which has its own encoding; leave out --encoding"):
+        resolve_inputs([str(path)], encoding="utf-16")
+
+
 @pytest.mark.parametrize("name", ["utf-61", "hex", "idna", "rot13", "unicode_escape", "", "utf-8\0", "../x"])
 def test_what_is_no_encoding_of_text_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="is not an encoding of text that Python has; "):
