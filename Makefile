@@ -2,6 +2,7 @@
 # make test   set everything up and run lint and all tests
 # make lint   ruff and mypy        make bench   speed against peers        make golden   rewrite the golden files of the tests
 # make fuzz   a hundred thousand hostile inputs       make test-deep   the tests that take minutes
+# make test-bounds   the tests with bounds checks in all kernels, and with fences around what kernels are given
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +14,7 @@ NEXT := $(VENV)/next
 # mosaicml-streaming wants NumPy before 2.2, and torch, of which this release has a small build.
 LOADERS := $(VENV)/loaders
 
-.PHONY: run test test-deep lint bench golden fuzz clean
+.PHONY: run test test-deep test-bounds lint bench golden fuzz clean
 
 run: $(READY)
 	$(BIN)/tokenmill build configs/quickstart.yaml --overwrite
@@ -27,6 +28,11 @@ test: lint
 
 test-deep: $(TEST_READY)
 	$(PYTEST) -m deep
+
+# Numba's cache does not know whether bounds are checked, so these kernels have a folder of their own. What starts processes of its
+# own (`slow`) is left out: fences are around the kernels of this one.
+test-bounds: $(TEST_READY)
+	NUMBA_BOUNDSCHECK=1 TOKENMILL_FENCED=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/bounds $(PYTEST) -m "not deep and not slow"
 
 lint: $(TEST_READY)
 	$(BIN)/ruff check .
@@ -46,7 +52,7 @@ JIT_FREE_TESTS := tests/test_merge.py tests/test_bpe.py tests/test_tables.py tes
 	tests/test_wordpiece.py tests/test_wordpiece_training.py tests/test_formats_vocab_txt.py tests/test_score_merge.py \
 	tests/test_packing.py tests/test_bpe_options.py tests/test_normalizers.py tests/test_character_maps.py tests/test_char_models.py \
 	tests/test_report.py tests/test_extension.py tests/test_postprocessors.py tests/test_special_text.py tests/test_added_tokens.py \
-	tests/test_parquet_footer.py
+	tests/test_parquet_footer.py tests/test_room.py tests/test_secret_hashes.py
 
 $(READY): setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -60,6 +60,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "scan_digits.end_of_segment: cursor",
         "scan_dropping.scan: cursor",
         "scan_tiling.scan: cursor",
+        "token_search.find_tokens: state",
         "tables.add_word: table.fill",
         "tables.empty_table: table.fill",
     ),
@@ -73,7 +74,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "tables.put_entry: entries",
         "tables.take_entry: entries",
         "tables.add_word: entries",
-        "wordpiece.grow_tree: edges",
+        "wordpiece.grow_tree: edges.slots",
     ),
     "all of the array": ("tables.empty_table: table.entries", "rules.build_table: buckets"),
     "made in the same kernel, for as many as are written": (
@@ -126,7 +127,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "tables.copy_bytes: target",
         "tables.copy_word: target",
     ),
-    "as many words as `measure_partitions` has counted in the same table": (
+    "as many words as `measure_partitions` has listed of the same table": (
         "count.extract_words: word_ends",
         "count.extract_words: counts",
         "count.extract_words: first_seen",

@@ -51,6 +51,7 @@ LAYERS = (
         "character_maps",
         "templates",
         "special_text",
+        "token_trees",
         "scanners",
         "patterns",
         "pretokenizers",

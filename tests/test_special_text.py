@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import tiktoken
 import tokenizers
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from tiktoken.load import load_tiktoken_bpe
 
 from tests.training import few_cases, train
-from tokenmill import Tokenizer
+from tokenmill import Tokenizer, special_text
 from tokenmill.errors import UnknownCharacterError, UsageError
 
 SPECIALS = ("<|end|>", "<|end|>|>", "<|", "[X]", "aé")
@@ -83,8 +86,6 @@ def peer_of(allowed: frozenset[str]) -> Any:
 
 def test_hits_are_counted() -> None:
     tokenizer = special_tokenizer()
-    import pyarrow as pa
-
     texts = pa.array(["<|end|>", "no", "[X][X] a", ""], pa.large_string())
     assert tokenizer.encode_counted(texts, allow_special=True).specials == 3
     assert tokenizer.encode_counted(texts).specials == 0
@@ -122,3 +123,56 @@ def test_gpt2(shared_data: Path) -> None:
     peer = tiktoken.Encoding("gpt2", pat_str=pattern, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256})
     assert ours.encode(text) == peer.encode(text, disallowed_special=()) and 50256 not in ours.encode(text)
     assert ours.encode(text, allow_special=True) == peer.encode(text, allowed_special="all") == [64, 50256, 275]
+
+
+# --- against a regular expression -----------------------------------------------------------------------------------------------
+
+found_tokens = st.sets(st.text("ab<é>", min_size=1, max_size=5), min_size=1, max_size=12)
+searched_texts = st.lists(st.lists(st.text("ab<é> x", max_size=12) | st.just("x" * 70), max_size=6).map("".join), max_size=4)
+
+
+def split_plainly(tokens: list[str], texts: list[str]) -> list[list[str | int]]:
+    """Parts and the numbers of tokens, by an alternation that has the longest tokens first."""
+    longest_first = sorted(tokens, key=lambda token: -len(token.encode()))
+    pattern = re.compile("|".join(map(re.escape, longest_first)))
+    rows: list[list[str | int]] = []
+    for text in texts:
+        row, done = [], 0
+        for match in pattern.finditer(text):
+            row += [text[done : match.start()], tokens.index(match.group())]
+            done = match.end()
+        rows.append([*row, text[done:]])
+    return rows
+
+
+def split_by_kernel(tokens: list[str], texts: list[str]) -> list[list[str | int]]:
+    array = pa.array(["unseen", *texts], pa.large_string()).slice(1)
+    split = special_text.SpecialFinder({token: number for number, token in enumerate(tokens)}).split(array)
+    if split is None:
+        return [[text] for text in texts]
+    data, parts, hits = "".join(texts).encode(), split.parts.to_pylist(), dict(split.hits.tolist())
+    assert all(data[start:][: len(part)] == part for start, part in zip(split.starts.tolist(), parts, strict=True))
+    rows: list[list[str | int]] = []
+    for first, last in itertools.pairwise([0, *split.part_ends.tolist()]):
+        row: list[str | int] = []
+        for place in range(first, last):
+            row += [parts[place].decode(), *([hits[place]] if place in hits else [])]
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("room", [1, 3, 1 << 12])
+@few_cases(120, 15)
+@given(tokens=found_tokens, texts=searched_texts)
+def test_as_an_alternation_finds_them(room: int, tokens: set[str], texts: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(special_text, "_HITS", room)
+        assert split_by_kernel(sorted(tokens), texts) == split_plainly(sorted(tokens), texts)
+
+
+@pytest.mark.jit
+def test_long_tokens_of_which_only_short_ones_are_there() -> None:
+    tokens = ["a", *("a" * length + "b" for length in range(1000, 1100))]
+    text = "a" * 100_000
+    rows = split_by_kernel(tokens, [text])
+    assert rows == [["", 0] * len(text) + [""]]

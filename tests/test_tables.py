@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.training import compiled, few_cases
 from tokenmill.kernels import count, fingerprint, rules, tables
+from tokenmill.kernels.hashing import draw_secret
 from tokenmill.kernels.tables import ENTRIES_USED, FREE, HIGH, PAYLOAD, VALUE, WordTable
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.word_counts import count_corpus
@@ -25,7 +26,7 @@ def text_of(data: bytes) -> np.ndarray:
 
 def find(table: WordTable, word: bytes) -> tuple[np.uint64, bool]:
     """The entry of a word, and whether it holds the word. Called from here, kernels give int and take np.uint64."""
-    slot = np.uint64(compiled(tables.search_word)(table.entries, table.arena, text_of(word), 0, len(word)))
+    slot = np.uint64(compiled(tables.search_word)(table.entries, table.arena, table.secret, text_of(word), 0, len(word)))
     return slot, bool(table.entries[slot, HIGH] != FREE)
 
 
@@ -47,8 +48,11 @@ def read_back(table: WordTable, slot: np.uint64) -> bytes:
 # --- keys -------------------------------------------------------------------------------------------------------------------
 
 
+SECRET = (np.uint64(0x0123456789ABCDEF), np.uint64(0xFEDCBA9876543211))
+
+
 def key_of(text: np.ndarray, start: int, end: int) -> list[int]:
-    return [int(part) for part in compiled(tables.key_of_any_word)(text, start, end)]
+    return [int(part) for part in compiled(tables.key_of_any_word)(text, start, end, SECRET)]
 
 
 def test_keys_by_hand() -> None:
@@ -57,7 +61,7 @@ def test_keys_by_hand() -> None:
     assert key_of(text, 2, 10) == [0x3736353433323130, 8 << 56]
     assert key_of(text, 2, 11) == [0x3736353433323130, 9 << 56 | 0x38]
     assert key_of(text, 2, 17) == [0x3736353433323130, 15 << 56 | 0x65646362613938]
-    assert key_of(text, 2, 18) == [hash_word(b"0123456789abcdef"), 0xFF << 56]
+    assert key_of(text, 2, 18) == [hash_long_word(b"0123456789abcdef", SECRET), 0xFF << 56]
     assert [int(part) for part in compiled(tables.key_of_word)(text, 0, 2)] == key_of(text, 0, 2)
 
 
@@ -67,7 +71,7 @@ def test_keys_are_staged_with_their_homes() -> None:
     numbers = np.zeros(64, np.uint64)
 
     def stage(ends: list[int]) -> list[list[int]]:
-        compiled(tables.stage_keys)(numbers, text, 0, np.array(ends), 0, len(ends), keys)
+        compiled(tables.stage_keys)(numbers, SECRET, text, 0, np.array(ends), 0, len(ends), keys)
         return keys.reshape(-1, tables.ENTRY)[: len(ends), :3].astype(object).tolist()
 
     staged = stage([2, 18, 21])
@@ -78,8 +82,7 @@ def test_keys_are_staged_with_their_homes() -> None:
 
 
 def home_of(low: int, high: int) -> int:
-    product = (low ^ int(tables.LOW_FACTOR)) * (high ^ int(tables.HIGH_FACTOR))
-    return (product >> 64) ^ (product % MODULO)
+    return fold(low ^ int(SECRET[0]), high ^ int(SECRET[1]))
 
 
 @few_cases(100, 30)
@@ -124,10 +127,12 @@ def test_long_words_of_one_hash_are_told_apart() -> None:
 
 
 @pytest.mark.jit
-def test_long_words_of_one_hash_are_told_apart_in_their_home_too() -> None:
-    # Forged: both have the same hash and so the same home, where the first word of an empty table is found at once.
+def test_long_words_that_were_forged_have_one_partition_and_two_hashes() -> None:
+    # Both have the same hash where there is no secret.
     first, second = b"dwtgmlqucavltalsabcdefgh", b"jwvcpjdyRdj4o5cDabcdefgh"
-    assert hash_word(first) == hash_word(second)
+    assert hash_word(first) == hash_word(second) == int(tables.hash_word(text_of(second), 0, len(second)))
+    for secret in [SECRET, *(draw_secret() for _ in range(50))]:
+        assert hash_long_word(first, secret) != hash_long_word(second, secret)
     texts = pa.array([first.decode(), second.decode(), first.decode()])
     counts = count_corpus([texts], PreTokenizer("none")).to_pylist()
     assert {row["word"]: row["count"] for row in counts} == {first: 2, second: 1}
@@ -186,9 +191,11 @@ def test_partitions_of_a_table_are_measured() -> None:
     words = [b"a", b"bc", b"d" * 17, b"e" * 40, b"\0", b"\0\0"]
     for word in words:
         insert(table, word)
-    sizes = count.measure_partitions(table, 3)
+    slots, seen = np.empty(6, np.int64), np.empty(6, np.int64)
+    sizes = count.measure_partitions(table, 3, slots, seen)
     assert sizes.sum(axis=0).tolist() == [6, sum(map(len, words))]
-    assert count.measure_partitions(table, 1).tolist() == [[6, sum(map(len, words))]]
+    assert count.measure_partitions(table, 1, slots, seen).tolist() == [[6, sum(map(len, words))]]
+    assert sorted(read_back(table, np.uint64(slot)) for slot in slots) == sorted(words)
 
 
 # --- hashes -----------------------------------------------------------------------------------------------------------------
@@ -212,7 +219,7 @@ def hash_bytes(data: bytes) -> int:
 
 
 def hash_word(word: bytes) -> int:
-    """The hash that long words are looked up by."""
+    """The hash of long words that is the same everywhere."""
     low_factor, high_factor = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F
     value = len(word) * low_factor % MODULO
     for place in range(0, len(word) - 7, 8):
@@ -221,6 +228,19 @@ def hash_word(word: bytes) -> int:
     value = (value ^ int.from_bytes(word[-8:], "little")) * high_factor % MODULO
     value = (value ^ (value >> 32)) * low_factor % MODULO
     return value ^ (value >> 32)
+
+
+def fold(first: int, second: int) -> int:
+    return first * second >> 64 ^ first * second % MODULO
+
+
+def hash_long_word(word: bytes, secret: tuple[np.uint64, np.uint64]) -> int:
+    """The hash that long words are looked up by."""
+    start, factor = map(int, secret)
+    value = fold(len(word) ^ start, factor)
+    for place in [*range(0, len(word) - 7, 8), len(word) - 8]:
+        value = fold(value ^ int.from_bytes(word[place : place + 8], "little"), factor)
+    return value
 
 
 def hash_text(text: bytes, seed: int) -> tuple[int, int]:

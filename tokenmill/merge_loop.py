@@ -15,6 +15,7 @@ from tokenmill.errors import DataError
 from tokenmill.kernels import merge as kernel
 from tokenmill.kernels import merge_index as index
 from tokenmill.kernels import merge_state as layout
+from tokenmill.kernels.hashing import draw_secret
 from tokenmill.kernels.merge_state import MergeState
 from tokenmill.score_loop import ScoredMerging, count_symbols
 
@@ -138,7 +139,7 @@ def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
     while used < 0:
         room *= 2
         pairs = np.empty((max(room, len(cells) // CELLS_PER_PAIR), 4), np.int64)
-        used = index.count_first_pairs(cells, words.counts, pairs, np.full(2 * room, layout.NONE, np.int32))
+        used = index.count_first_pairs(cells, words.counts, pairs, np.full(2 * room, layout.NONE, np.int32), draw_secret())
     state = MergeState(
         cells=cells,
         weights=words.counts,

@@ -77,12 +77,16 @@ class WordCounter:
             self.words += block.word_ends.size
 
     def drain(self) -> Iterator[Partition]:
-        """Give out what the table holds, `(partition, table)` for each partition that holds a word, and empty it."""
-        sizes = kernel.measure_partitions(self._table, schemas.COUNT_PARTITIONS)
-        words, word_bytes = (int(total) for total in sizes.sum(axis=0))
-        ends, data = np.zeros(words + 1, np.int64), np.empty(word_bytes, np.uint8)
+        """Give out what the table holds, `(partition, table)` for each partition that holds a word, and empty it.
+
+        Rows are in the order of `first_seen`.
+        """
+        words = int(self._table.fill[tables.ENTRIES_USED])
+        slots, seen = np.empty(words, np.int64), np.empty(words, np.int64)
+        sizes = kernel.measure_partitions(self._table, schemas.COUNT_PARTITIONS, slots, seen)
+        ends, data = np.zeros(words + 1, np.int64), np.empty(int(sizes[:, 1].sum()), np.uint8)
         counts, first_seen = np.empty(words, np.int64), np.empty(words, np.int64)
-        kernel.extract_words(self._table, sizes, ends[1:], data, counts, first_seen)
+        kernel.extract_words(self._table, slots[np.argsort(seen)], sizes, ends[1:], data, counts, first_seen)
         tables.empty_table(self._table)
         table = _build_table(wrap_binary(data, ends), counts, first_seen + self._base)
         stops = np.cumsum(sizes[:, 0])

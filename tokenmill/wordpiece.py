@@ -16,9 +16,9 @@ from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet
 from tokenmill.continuations import PREFIX, ContinuationAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import wordpiece as kernel
-from tokenmill.kernels.tables import power_of_two
 from tokenmill.models import Model, TokenWords
 from tokenmill.names import SCORES, WORDPIECE_MODELS
+from tokenmill.token_trees import TokenTree
 
 #: BERT's own limit.
 MOST_CHARACTERS = 100
@@ -56,8 +56,8 @@ class WordPieceModel(Model):
     @cached_property
     def tables(self) -> kernel.WordPieceTables:
         """The model as arrays for the kernels."""
-        beginnings = _Tree.of(TokenWords.of(self._first), backwards=False)
-        continuations = _Tree.of(TokenWords.of(self._later), backwards=True)
+        beginnings = _grow_tree(TokenWords.of(self._first), backwards=False)
+        continuations = _grow_tree(TokenWords.of(self._later), backwards=True)
         limit = _NO_LIMIT if self.max_word_characters is None else self.max_word_characters
         return kernel.WordPieceTables(
             beginnings.edges,
@@ -154,30 +154,5 @@ def limit_of(model: str, most_characters: int | None) -> int | None:
     return most_characters or None
 
 
-# --- trees of tokens ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Tree:
-    """A tree of tokens by their bytes; `tokens` int64[nodes], which one ends at a node."""
-
-    edges: np.ndarray
-    origins: np.ndarray
-    depths: np.ndarray
-    tokens: np.ndarray
-
-    @classmethod
-    def of(cls, words: TokenWords, *, backwards: bool) -> _Tree:
-        most = words.text.size + 1
-        edges = np.full((power_of_two(2 * most), 2), kernel.EMPTY, np.int64)
-        origins, depths, last_nodes = np.zeros(most, np.int64), np.zeros(most, np.int32), np.empty(words.ends.size, np.int64)
-        nodes = kernel.grow_tree(edges, words.text, words.ends, backwards, origins, depths, last_nodes)
-        tokens = np.full(nodes, kernel.NO_TOKEN)
-        tokens[last_nodes] = np.diff(words.ends, prepend=0) << kernel.LENGTH_SHIFT | words.ids
-        return cls(edges, origins[:nodes], depths[:nodes], tokens)
-
-    def link(self) -> tuple[np.ndarray, np.ndarray]:
-        """`longest` and `fallbacks` of the kernel's tables."""
-        longest, fallbacks = self.tokens.copy(), np.zeros(self.tokens.size, np.int32)
-        kernel.link_fallbacks(self.edges, self.origins, np.argsort(self.depths, kind="stable"), longest, fallbacks)
-        return longest, fallbacks
+def _grow_tree(words: TokenWords, *, backwards: bool) -> TokenTree:
+    return TokenTree.of(words.text, words.ends, words.ids, backwards=backwards)

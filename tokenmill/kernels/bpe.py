@@ -227,10 +227,10 @@ def encode_words(tables, cache, text, start, word_ends, words, ids, used):
     bytes of the words + IDS_IN_VAIN].
     """
     tables, cache, text, word_ends, ids = borrow(tables), borrow(cache), borrow(text), borrow(word_ends), borrow(ids)
-    numbers, keys, kept = flatten(cache.table.entries), cache.keys, cache.ids
+    numbers, keys, kept, secret = flatten(cache.table.entries), cache.keys, cache.ids, cache.table.secret
     for first in range(words[0], words[1], STAGED):
         last = min(first + STAGED, words[1])
-        stage_keys(numbers, text, start, word_ends, first, last, keys)
+        stage_keys(numbers, secret, text, start, word_ends, first, last, keys)
         for word in range(first, last):
             place, known = probe_home(numbers, keys, ENTRY * (word - first))
             size = np.int64(load_item(numbers, place + VALUE) >> SIZE_SHIFT)
@@ -321,6 +321,6 @@ def remember_words(cache, text, ends, token_ids):
     `token_ids` with IDS_IN_VAIN more."""
     start = np.int64(0)
     for word in range(ends.size):
-        slot = search_word(cache.table.entries, cache.table.arena, text, start, ends[word])
+        slot = search_word(cache.table.entries, cache.table.arena, cache.table.secret, text, start, ends[word])
         remember_word(cache, slot, text, start, ends[word], token_ids, np.int64(word), np.int64(1))
         start = ends[word]

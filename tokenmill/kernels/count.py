@@ -17,6 +17,7 @@ from tokenmill.kernels.tables import (
     LONG,
     LOW,
     PAYLOAD,
+    PLACE_MASK,
     SHORT_BYTES,
     STAGED,
     VALUE,
@@ -24,6 +25,7 @@ from tokenmill.kernels.tables import (
     copy_bytes,
     copy_word,
     has_room,
+    hash_word,
     length_of_entry,
     probe_home,
     search_key,
@@ -53,7 +55,7 @@ def count_words(table, keys, text, starts_at, word_ends, first_word, ordinal):
     entries, numbers = table.entries, flatten(table.entries)
     for first in range(first_word, word_ends.size, STAGED):
         last = min(first + STAGED, word_ends.size)
-        stage_keys(numbers, text, start, word_ends, first, last, keys)
+        stage_keys(numbers, table.secret, text, start, word_ends, first, last, keys)
         for word in range(first, last):
             end = load_item(word_ends, word)
             staged = ENTRY * (word - first)
@@ -83,36 +85,44 @@ def partition_of(table, slot, partitions):
     """The hash partition of the word in an entry; depends on the word alone."""
     entries = table.entries
     if entries[slot, HIGH] >= LONG:
-        return np.int64((entries[slot, LOW] >> np.uint64(40)) % np.uint64(partitions))
+        place = np.int64(entries[slot, HIGH] & PLACE_MASK)
+        hashed = hash_word(table.arena, place, place + length_of_entry(table, slot))
+        return np.int64((hashed >> np.uint64(40)) % np.uint64(partitions))
     spread = combine(entries[slot, LOW], entries[slot, HIGH])
     return np.int64((spread >> np.uint64(40)) % np.uint64(partitions))
 
 
 @kernel
-def measure_partitions(table, partitions):
-    """int64[partitions, 2]: how many words each partition of the table holds, and how many bytes they have."""
-    table, sizes = borrow(table), np.zeros((partitions, 2), np.int64)
+def measure_partitions(table, partitions, slots, first_seen):
+    """int64[partitions, 2]: how many words each partition of the table holds, and how many bytes they have.
+
+    `slots` and `first_seen` (int64[w]) get the entries of the words, in the order of the table, which means nothing to anybody,
+    and when each was first seen.
+    """
+    table, sizes, used = borrow(table), np.zeros((partitions, 2), np.int64), np.int64(0)
     entries = table.entries
     for slot in range(entries.shape[0]):
-        if entries[slot, HIGH] != FREE:
+        if entries[slot, HIGH] != FREE and used < min(slots.size, first_seen.size):
             partition = partition_of(table, slot, partitions)
             sizes[partition, 0] += 1
             sizes[partition, 1] += length_of_entry(table, slot)
+            slots[used], first_seen[used] = slot, np.int64(entries[slot, PAYLOAD])
+            used += 1
     return sizes
 
 
 @kernel
-def extract_words(table, sizes, word_ends, word_bytes, counts, first_seen):
-    """Write all words out, partition after partition: end positions and bytes, counts, and when they were first seen."""
+def extract_words(table, slots, sizes, word_ends, word_bytes, counts, first_seen):
+    """Write the words of entries (int64[w]) out, partition after partition, in each in the order of `slots`: end positions and
+    bytes, counts, and when they were first seen.
+    """
     table, word_bytes, partitions = borrow(table), borrow(word_bytes), sizes.shape[0]
     entries = table.entries
     rows, places = np.zeros(partitions, np.int64), np.zeros(partitions, np.int64)
     for partition in range(1, partitions):
         rows[partition] = rows[partition - 1] + sizes[partition - 1, 0]
         places[partition] = places[partition - 1] + sizes[partition - 1, 1]
-    for slot in range(entries.shape[0]):
-        if entries[slot, HIGH] == FREE:
-            continue
+    for slot in slots:
         partition = partition_of(table, slot, partitions)
         row = rows[partition]
         copy_word(table, slot, word_bytes, places[partition])
@@ -148,7 +158,7 @@ def add_up_words(table, keys, text, word_ends, counts, first_seen, sums):
     numbers = flatten(entries)
     for first in range(0, word_ends.size, STAGED):
         last = min(first + STAGED, word_ends.size)
-        stage_keys(numbers, text, start, word_ends, first, last, keys)
+        stage_keys(numbers, table.secret, text, start, word_ends, first, last, keys)
         for word in range(first, last):
             end = word_ends[word]
             staged = ENTRY * (word - first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tokenmill.kernels.compiling import kernel
-from tokenmill.kernels.hashing import mix
+from tokenmill.kernels.hashing import hash_secretly
 from tokenmill.kernels.merge_state import (
     BARRIER,
     COUNT,
@@ -34,18 +34,18 @@ def lay_out_words(symbols, starts, cells):
 
 
 @kernel
-def count_first_pairs(cells, weights, pairs, slots):
+def count_first_pairs(cells, weights, pairs, slots, secret):
     """Number the pairs of base symbols in order of their first cell, and count them. Returns how many there are.
 
-    `slots`: int32[power of two], all NONE: a hash table of pairs by key. When `slots` is more than half full or `pairs` is full,
-    the result is -1: call again with larger ones.
+    `slots`: int32[power of two], all NONE: a hash table of pairs by key, with its `secret`. When `slots` is more than half full
+    or `pairs` is full, the result is -1: call again with larger ones.
     """
     mask, used = np.uint64(slots.size - 1), np.int64(0)
     for cell in range(cells.shape[0] - 1):
         if cells[cell, SYMBOL] < 0 or cells[cell + 1, SYMBOL] < 0:
             continue
         key = np.int64(cells[cell, SYMBOL]) << 32 | np.int64(cells[cell + 1, SYMBOL])
-        slot = mix(key) & mask
+        slot = hash_secretly(key, secret) & mask
         while slots[slot] != NONE and pairs[slots[slot], KEY] != key:
             slot = (slot + np.uint64(1)) & mask
         if slots[slot] == NONE:

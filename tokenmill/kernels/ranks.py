@@ -25,7 +25,7 @@ def add_tokens(table, text, ends, ranks):
     start = np.int64(0)
     for token in range(ends.size):
         end = ends[token]
-        slot = search_word(table.entries, table.arena, text, start, end)
+        slot = search_word(table.entries, table.arena, table.secret, text, start, end)
         if table.entries[slot, HIGH] != FREE:
             return np.int64(token)
         add_word(table, slot, text, start, end)
@@ -43,12 +43,12 @@ def split_tokens(table, text, ends, longest, splits):
     bounds, found = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
     start = np.int64(0)
     for token in range(min(ends.size, splits.size)):
-        splits[token] = split_token(table.entries, table.arena, text, start, ends[token], bounds, found)
+        splits[token] = split_token(table, text, start, ends[token], bounds, found)
         start = ends[token]
 
 
 @part
-def split_token(entries, arena, text, start, end, bounds, found):
+def split_token(table, text, start, end, bounds, found):
     """Merge the bytes of one token until two parts are left; returns the border between them, or NONE.
 
     `bounds[p]` is where part p begins, `found[p]` the rank of the parts p and p + 1 together.
@@ -59,7 +59,7 @@ def split_token(entries, arena, text, start, end, bounds, found):
     for at in range(parts + 1):
         bounds[at] = start + at
     for at in range(parts - 1):
-        found[at] = rank_of(entries, arena, text, start + at, start + at + 2)
+        found[at] = rank_of(table, text, start + at, start + at + 2)
     while parts > 2:
         best = 0
         for at in range(1, parts - 1):
@@ -73,14 +73,14 @@ def split_token(entries, arena, text, start, end, bounds, found):
         for at in range(best + 1, parts - 1):
             found[at] = found[at + 1]
         if best + 1 < parts:
-            found[best] = rank_of(entries, arena, text, bounds[best], bounds[best + 2])
+            found[best] = rank_of(table, text, bounds[best], bounds[best + 2])
         if best > 0:
-            found[best - 1] = rank_of(entries, arena, text, bounds[best - 1], bounds[best + 1])
+            found[best - 1] = rank_of(table, text, bounds[best - 1], bounds[best + 1])
     return bounds[1]
 
 
 @part
-def rank_of(entries, arena, text, start, end):
+def rank_of(table, text, start, end):
     """The rank of a byte string, NO_RANK where it is no token."""
-    slot = search_word(entries, arena, text, start, end)
-    return np.int64(entries[slot, VALUE]) if entries[slot, HIGH] != FREE else NO_RANK
+    slot = search_word(table.entries, table.arena, table.secret, text, start, end)
+    return np.int64(table.entries[slot, VALUE]) if table.entries[slot, HIGH] != FREE else NO_RANK

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmill.kernels.compiling import inline_part, kernel, part
-from tokenmill.kernels.hashing import GOLDEN, HALF
+from tokenmill.kernels.hashing import HALF, draw_secret
 from tokenmill.kernels.intrinsics import load_item
 from tokenmill.kernels.tables import aligned_zeros
 from tokenmill.kernels.vectors import lowest_match_of_16
@@ -32,8 +32,8 @@ class RuleTable(NamedTuple):
     id that each rule makes, or empty where that is `first_product` + rank. `buckets`: uint32[n * BUCKET], hashed by pair:
     fingerprint << `rank_bits` | rank, or FREE_ENTRY; a bucket is filled from its first entry on, in order of rank, and what it
     does not hold goes to the next one. Another pair can have the same fingerprint: whoever applies a rule compares `pairs`.
-    `byte_ranks`: uint32[65536], the rank of the rule of two bytes, the first one in the higher half, or NO_RULE; empty where a
-    word's first symbols are not those of its bytes.
+    `multiplier`: a random odd number that pairs are hashed by. `byte_ranks`: uint32[65536], the rank of the rule of two bytes,
+    the first one in the higher half, or NO_RULE; empty where a word's first symbols are not those of its bytes.
     """
 
     pairs: np.ndarray
@@ -41,6 +41,7 @@ class RuleTable(NamedTuple):
     first_product: np.int64
     buckets: np.ndarray
     rank_bits: np.uint32
+    multiplier: np.uint64
     byte_ranks: np.ndarray
 
 
@@ -56,6 +57,7 @@ def build_table(lefts: np.ndarray, rights: np.ndarray, products: np.ndarray) -> 
         first_product=np.int64(first),
         buckets=buckets,
         rank_bits=np.uint32(max(1, count.bit_length())),
+        multiplier=draw_secret()[1],
         byte_ranks=np.empty(0, np.uint32),
     )
     add_rules(table)
@@ -71,7 +73,7 @@ def key_of_pair(left, right):
 @part
 def home_of_pair(rules, key):
     """The place of the first entry of a pair's bucket, and the pair's fingerprint, an even number: no free entry has it."""
-    mixed = key * GOLDEN >> HALF
+    mixed = key * rules.multiplier >> HALF
     buckets, fingerprints = np.uint64(rules.buckets.size // BUCKET), (ONE << np.uint64(32 - rules.rank_bits)) - TWO
     return np.int64(mixed * buckets >> HALF) * BUCKET, np.uint32(mixed & fingerprints)
 

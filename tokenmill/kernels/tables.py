@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmill.kernels.compiling import inline_part, kernel, part
-from tokenmill.kernels.hashing import combine, mix
+from tokenmill.kernels.hashing import Secret, combine, draw_secret, hash_secretly, mix
 from tokenmill.kernels.intrinsics import borrow, fold_product, load_item, load_u64, prefetch_item, store_item
 
 LOW, HIGH, PAYLOAD, VALUE = 0, 1, 2, 3
@@ -49,13 +49,15 @@ CACHE_LINE_BYTES = 64
 class WordTable(NamedTuple):
     """`entries`: uint64[power of two, 4]; `arena`: uint8[m], the bytes of long words; `fill`: int64[2], what is used of both.
 
-    `reserved`: uint64[power of two, 4], of which `entries` is the beginning: as far as it may grow.
+    `reserved`: uint64[power of two, 4], of which `entries` is the beginning: as far as it may grow. `secret`: what keys are
+    hashed with, another in each table.
     """
 
     entries: np.ndarray
     arena: np.ndarray
     fill: np.ndarray
     reserved: np.ndarray
+    secret: Secret
 
 
 def allocate_table(words: int, arena_bytes: int, *, first_words: int | None = None) -> WordTable:
@@ -66,13 +68,13 @@ def allocate_table(words: int, arena_bytes: int, *, first_words: int | None = No
     """
     reserved = aligned_zeros(entries_for(words) * ENTRY, np.uint64).reshape(-1, ENTRY)
     entries = reserved[: entries_for(words if first_words is None else min(first_words, words))]
-    return WordTable(entries, np.empty(arena_bytes, np.uint8), np.zeros(2, np.int64), reserved)
+    return WordTable(entries, np.empty(arena_bytes, np.uint8), np.zeros(2, np.int64), reserved, draw_secret())
 
 
 def aligned_zeros(count: int, dtype: type[np.generic]) -> np.ndarray:
-    """An array of zeros that begins with a cache line."""
+    """An array of zeros that begins with a cache line. As many bytes as fit lie in front of it, so that no more lie behind."""
     room = np.zeros(count * np.dtype(dtype).itemsize + CACHE_LINE_BYTES, np.uint8)
-    skip = -room.ctypes.data % CACHE_LINE_BYTES
+    skip = CACHE_LINE_BYTES - room.ctypes.data % CACHE_LINE_BYTES
     return room[skip : room.size - CACHE_LINE_BYTES + skip].view(dtype)
 
 
@@ -91,7 +93,7 @@ def grow_table(table: WordTable, words: int) -> WordTable:
     while most_words(table) < words and table.entries.shape[0] < table.reserved.shape[0]:
         old_count = table.entries.shape[0]
         table = table._replace(entries=table.reserved[: 2 * old_count])
-        spread_entries(table.entries, old_count)
+        spread_entries(table.entries, old_count, table.secret)
     return table
 
 
@@ -145,9 +147,9 @@ def key_of_word(text, start, end):
 
 
 @part
-def home_of_key(low, high, homes):
+def home_of_key(low, high, homes, secret):
     """Where the search for a key begins, as the place of a number: that of an even entry, the first of a cache line."""
-    return fold_product(low ^ LOW_FACTOR, high ^ HIGH_FACTOR) & homes
+    return fold_product(low ^ secret[0], high ^ secret[1]) & homes
 
 
 @part
@@ -157,7 +159,7 @@ def homes_of(numbers):
 
 
 @inline_part
-def stage_keys(numbers, text, start, word_ends, first, last, keys):
+def stage_keys(numbers, secret, text, start, word_ends, first, last, keys):
     """Write LOW, HIGH and the home of the keys of some words to `keys` (uint64[STAGED * 4]), and ask for their cache lines.
 
     What is found is then there when it is compared: a wrong guess of the processor costs 8 ns instead of a memory access (1.5 to
@@ -167,8 +169,8 @@ def stage_keys(numbers, text, start, word_ends, first, last, keys):
     longest = SHORT_BYTES if load_item(word_ends, last - 1) + KEY_BYTES <= text.size else -1
     for word in range(first, last):
         end = load_item(word_ends, word)
-        low, high = key_of_word(text, start, end) if end - start <= longest else key_of_any_word(text, start, end)
-        home = home_of_key(low, high, homes)
+        low, high = key_of_word(text, start, end) if end - start <= longest else key_of_any_word(text, start, end, secret)
+        home = home_of_key(low, high, homes, secret)
         prefetch_item(numbers, home)
         store_item(keys, place + KEY_LOW, low)
         store_item(keys, place + KEY_HIGH, high)
@@ -189,10 +191,10 @@ def probe_home(numbers, keys, place):
 
 
 @part
-def search_word(entries, arena, text, start, end):
+def search_word(entries, arena, secret, text, start, end):
     """The entry that holds a word of at least one byte, or the free entry where it belongs."""
-    low, high = key_of_any_word(text, start, end)
-    return search_key(entries, arena, text, start, end, (low, high, home_of_key(low, high, homes_of(entries.size))))
+    low, high = key_of_any_word(text, start, end, secret)
+    return search_key(entries, arena, text, start, end, (low, high, home_of_key(low, high, homes_of(entries.size), secret)))
 
 
 @part
@@ -219,7 +221,7 @@ def staged_key(keys, place):
 
 
 @kernel
-def spread_entries(entries, old_count):
+def spread_entries(entries, old_count, secret):
     """Double a table in place: the first `old_count` entries are the old table, the others are free.
 
     Entry after entry is taken out and put in again, from a free one on: it lands at its old place, at a free one before it, or in
@@ -236,9 +238,9 @@ def spread_entries(entries, old_count):
     for place in range(first + 1, old_count):
         if entries[place, HIGH] != FREE:
             take_entry(entries, place, moving, 0)
-            put_entry(entries, moving, 0)
+            put_entry(entries, moving, 0, secret)
     for place in range(first):
-        put_entry(entries, waiting, place)
+        put_entry(entries, waiting, place, secret)
 
 
 @part
@@ -250,9 +252,10 @@ def take_entry(entries, slot, target, place):
 
 
 @part
-def put_entry(entries, source, place):
+def put_entry(entries, source, place, secret):
     """Put a row of `source` into the table."""
-    slot = home_of_key(source[place, LOW], min(source[place, HIGH], LONG), homes_of(entries.size)) >> ENTRY_SHIFT
+    home = home_of_key(source[place, LOW], min(source[place, HIGH], LONG), homes_of(entries.size), secret)
+    slot = home >> ENTRY_SHIFT
     while entries[slot, HIGH] != FREE:
         slot = (slot + np.uint64(1)) & np.uint64(entries.shape[0] - 1)
     for column in range(4):
@@ -260,11 +263,11 @@ def put_entry(entries, source, place):
 
 
 @part
-def key_of_any_word(text, start, end):
+def key_of_any_word(text, start, end, secret):
     """LOW and HIGH of any word; of a long one its hash, and LONG without its place."""
     length = end - start
     if length > SHORT_BYTES:
-        return hash_word(text, start, end), LONG
+        return hash_long_word(text, start, end, secret), LONG
     if start + KEY_BYTES <= text.size:
         return key_of_word(text, start, end)
     high = np.uint64(length) << LENGTH_SHIFT
@@ -273,9 +276,18 @@ def key_of_any_word(text, start, end):
     return load_up_to_8(text, start, min(length, 8)), high
 
 
+@part
+def hash_long_word(text, start, end, secret):
+    """64-bit hash of a word of at least eight bytes, by which long words are looked up: a multiplication for eight bytes."""
+    value = hash_secretly(end - start, secret)
+    for position in range(start, end - 7, 8):
+        value = fold_product(value ^ load_u64(text, position), secret[1])
+    return fold_product(value ^ load_u64(text, end - 8), secret[1])
+
+
 @kernel
 def hash_word(text, start, end):
-    """64-bit hash of a word of at least eight bytes, by which long words are looked up: a multiplication for eight bytes."""
+    """64-bit hash of a word of at least eight bytes, the same in every process: it tells the partition of a long word."""
     value = np.uint64(end - start) * LOW_FACTOR
     for position in range(start, end - 7, 8):
         value = (value ^ load_u64(text, position)) * HIGH_FACTOR
@@ -310,7 +322,7 @@ def add_word(table, slot, text, start, end):
     """Write a new word's key into a free entry; its payload and value are 0. The caller has asked `has_room`."""
     table, text = borrow(table), borrow(text)
     entries = table.entries
-    low, high = key_of_any_word(text, start, end)
+    low, high = key_of_any_word(text, start, end, table.secret)
     table.fill[ENTRIES_USED] += 1
     if high == LONG:
         place = table.fill[ARENA_USED]

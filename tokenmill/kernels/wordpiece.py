@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmill.kernels.compiling import kernel, part
-from tokenmill.kernels.hashing import GOLDEN, HALF
+from tokenmill.kernels.hashing import HALF
 from tokenmill.kernels.intrinsics import borrow
 
 #: What stands in place of an id: no tokens make up the word; it has too many characters.
@@ -25,19 +25,30 @@ EMPTY = -1
 LOW_32 = np.int64(0xFFFFFFFF)
 
 
+class Edges(NamedTuple):
+    """The edges of a tree, by open addressing.
+
+    `slots`: int64[power of two, 2], node << 8 | byte, and the node that it leads to; the root is 0. `multiplier`: a random odd
+    number, what edges are hashed by.
+    """
+
+    slots: np.ndarray
+    multiplier: np.uint64
+
+
 class WordPieceTables(NamedTuple):
     """A WordPiece model as arrays; a token is its length in bytes << 32 | its id, NO_TOKEN for none.
 
-    `beginnings`, `continuations`: int64[power of two, 2], the edges of two trees, open addressing: node << 8 | byte, and the node
-    that it leads to; the root is 0. The first is of the tokens that a word can begin with, and `first_tokens` (int64[nodes]) says
-    which ends at a node. The second is of continuation tokens without their prefix, from the last byte to the first; `longest`
-    (int64[nodes]) is the longest token that begins at the place where a node was reached, `fallbacks` (int32[nodes]) the node of
-    the longest continuation that is left when an edge is missing. `most_characters`: longer words are TOO_LONG.
+    `beginnings`, `continuations`: the edges of two trees. The first is of the tokens that a word can begin with, and
+    `first_tokens` (int64[nodes]) says which ends at a node. The second is of continuation tokens without their prefix, from the
+    last byte to the first; `longest` (int64[nodes]) is the longest token that begins at the place where a node was reached,
+    `fallbacks` (int32[nodes]) the node of the longest continuation that is left when an edge is missing. `most_characters`:
+    longer words are TOO_LONG.
     """
 
-    beginnings: np.ndarray
+    beginnings: Edges
     first_tokens: np.ndarray
-    continuations: np.ndarray
+    continuations: Edges
     longest: np.ndarray
     fallbacks: np.ndarray
     most_characters: np.int64
@@ -60,10 +71,10 @@ def grow_tree(edges, text, ends, backwards, origins, depths, last_nodes):
             byte = text[ends[token] - 1 - step] if backwards else text[start + step]
             key = node << BYTE_BITS | np.int64(byte)
             slot = find_edge(edges, key)
-            if edges[slot, 0] == EMPTY:
-                edges[slot, 0], edges[slot, 1], origins[nodes], depths[nodes] = key, nodes, key, depths[node] + 1
+            if edges.slots[slot, 0] == EMPTY:
+                edges.slots[slot, 0], edges.slots[slot, 1], origins[nodes], depths[nodes] = key, nodes, key, depths[node] + 1
                 nodes += 1
-            node = edges[slot, 1]
+            node = edges.slots[slot, 1]
         last_nodes[token] = node
         start = ends[token]
     return nodes
@@ -84,9 +95,10 @@ def link_fallbacks(edges, origins, order, longest, fallbacks):
 @part
 def find_edge(edges, key):
     """The entry of an edge, or the free entry where it belongs."""
-    mask = np.uint64(edges.shape[0] - 1)
-    slot = (np.uint64(key) * GOLDEN >> HALF) & mask
-    while edges[slot, 0] != key and edges[slot, 0] != EMPTY:
+    slots = edges.slots
+    mask = np.uint64(slots.shape[0] - 1)
+    slot = (np.uint64(key) * edges.multiplier >> HALF) & mask
+    while slots[slot, 0] != key and slots[slot, 0] != EMPTY:
         slot = (slot + np.uint64(1)) & mask
     return slot
 
@@ -96,7 +108,7 @@ def edge_of(edges, node, byte):
     """The node that a byte leads to, EMPTY for none."""
     key = node << BYTE_BITS | np.int64(byte)
     slot = find_edge(edges, key)
-    return edges[slot, 1] if edges[slot, 0] == key else np.int64(EMPTY)
+    return edges.slots[slot, 1] if edges.slots[slot, 0] == key else np.int64(EMPTY)
 
 
 @part
