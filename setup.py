@@ -31,6 +31,8 @@ EXTRAS = {
         # What exported tokenizers are loaded by, most of all.
         "transformers>=5.24,<5.25",
         "psutil>=7,<8",
+        # Its StatefulDataLoader keeps a state in each worker; loaders are tested with it. Exact, as torch is.
+        "torchdata==0.11.0",
         # Rebuilds the baked Unicode class table and compares it.
         "unicodedata2==16.0.0",
         "ruff>=0.17,<0.18",

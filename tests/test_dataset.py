@@ -212,7 +212,7 @@ def test_ranks_and_workers_together_are_one(root: Path, shuffle: bool, lanes: in
     alone = lists(open_blocks(root, **options))
     rows = [row for batch in alone for row in batch]
     assert sorted(rows) == sorted(stored(root)) and (rows == stored(root)) == (not shuffle and lanes == 1)
-    ranks = [open_blocks(root, **options, rank=rank, world=3) for rank in range(3)]
+    ranks = [open_blocks(root, **options, rank=rank, world=3, remainder="keep") for rank in range(3)]
     assert [len(rank) for rank in ranks] == [len(alone[rank::3]) for rank in range(3)]
     for rank, dataset in enumerate(ranks):
         assert lists(dataset) == alone[rank::3]
@@ -267,11 +267,12 @@ def test_states_are_exact_while_iterating_and_for_other_worlds(root: Path) -> No
     assert state["batch"] == 14
     for world in (1, 2, 3):
         for rank in range(world):
-            other = open_blocks(root, shuffle=True, rank=rank, world=world)
+            other = open_blocks(root, shuffle=True, rank=rank, world=world, remainder="keep")
             other.load_state_dict(state)
             assert lists(other) == alone[14 + rank :: world]
             assert other.epoch == 1
-    assert lists(dataset) == alone[15::2]
+    share = -(-len(alone[14:]) // 2)
+    assert lists(dataset) == [*alone, *alone][15 : 14 + 2 * share : 2]
 
 
 def test_states_of_others_are_refused(root: Path) -> None:

@@ -46,7 +46,8 @@ class BatchPlan:
         return dealt + (rest // self.batch_size if self.drop_last else -(-rest // self.batch_size))
 
     def span(self, number: int) -> tuple[int, int]:
-        """`BatchPlan(10, 2, lanes=2)`: batches [0 1] [4 5] [2 3] [6 7] [8 9]."""
+        """`BatchPlan(10, 2, lanes=2)`: batches [0 1] [4 5] [2 3] [6 7] [8 9]; number 5 is number 0 again."""
+        number %= len(self)
         turn, lane = divmod(number, self.lanes)
         place = lane * self.lane_batches + turn if turn < self.lane_batches else number
         start = place * self.batch_size

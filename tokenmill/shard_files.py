@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -52,17 +53,21 @@ class Footer:
 class ShardFiles:
     """Manifest and shards of the dataset in `folder`. Can be pickled; open files stay behind.
 
-    Raises DataError where there is no finished dataset, or a manifest that names files outside of the folder.
+    All that is read is of the version that was opened: a file that was opened before another version was published stays as it
+    was, and later ones are refused. Raises DataError where there is no finished dataset, or a manifest that names files outside
+    of the folder.
     """
 
     def __init__(self, folder: str, filesystem: Any = None) -> None:
         self.folder = folder
         self._filesystem, self._root = _find_filesystem(folder, filesystem)
+        self._manifest_time: tuple[int | None, int | None] = (None, None)
         self.manifest = self._read_manifest()
         self.shards: list[dict[str, Any]] = self.manifest["shards"]
         self._footers: dict[int, Footer] = {}
         self._files: OrderedDict[int, Any] = OrderedDict()
         self._metadata: dict[int, Any] = {}
+        self._process = os.getpid()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_files": OrderedDict(), "_metadata": {}}
@@ -73,6 +78,7 @@ class ShardFiles:
             file = self._open(shard)
             try:
                 parquet, footer = open_parquet(file)
+                self._check_tokenizer(shard, parquet.metadata.metadata or {})
                 self._metadata[shard], self._footers[shard] = parquet.metadata, _read_footer(parquet, footer)
             except (OSError, ValueError, pa.ArrowException) as error:
                 raise self._damaged(shard, error) from None
@@ -91,6 +97,7 @@ class ShardFiles:
         if chunk.values == rows * shape[1] and not chunk.has_dictionary:
             try:
                 content = self._open(shard).read_at(chunk.size, chunk.offset)
+                self._check_remote()
                 return read_integers(content, chunk.values, chunk.compression).reshape(shape).astype(dtype, copy=False)
             except OtherLayout:
                 pass
@@ -110,6 +117,7 @@ class ShardFiles:
         """Columns of a row group, by Arrow."""
         try:
             table = self._open_parquet(shard).read_row_group(group, columns=columns, use_threads=False)
+            self._check_remote()
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise self._damaged(shard, error) from None
         rows = self.footer(shard).rows[group]
@@ -121,6 +129,7 @@ class ShardFiles:
         """A file of the folder, such as the tokenizer's."""
         try:
             with self._filesystem.open_input_file(f"{self._root}/{name}") as file:
+                self._check_version()
                 content: bytes = file.read()
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"{self.folder}/{name}: cannot be read ({error}); encode the corpus again") from None
@@ -136,27 +145,66 @@ class ShardFiles:
         return parquet
 
     def _open(self, shard: int) -> Any:
-        if shard in self._files:
-            return self._files[shard]
+        if self._process != os.getpid():  # After a fork: the place in a file may be shared with the parent.
+            self._files, self._metadata, self._process = OrderedDict(), {}, os.getpid()
+        if (file := self._files.get(shard)) is not None:
+            return file
         try:
             file = self._filesystem.open_input_file(f"{self._root}/{self.shards[shard]['path']}")
         except (OSError, pa.ArrowException) as error:
+            self._check_version()
             raise self._damaged(shard, error) from None
+        self._check_version()
         self._files[shard] = file
         if len(self._files) > _OPEN_FILES:
             oldest, _ = self._files.popitem(last=False)
             self._metadata.pop(oldest, None)
         return file
 
+    def _check_version(self) -> None:
+        """Raise DataError where the folder holds another version than the one that was opened.
+
+        The manifest is the first file of a version to go. So what was open before it is looked at is of its version.
+        """
+        try:
+            (found,) = self._filesystem.get_file_info([self._manifest_path])
+            if (found.mtime_ns, found.size) == self._manifest_time:
+                return
+            with self._filesystem.open_input_file(self._manifest_path) as file:
+                same = file.read() == self._manifest_content
+        except (OSError, pa.ArrowException):
+            same = False
+        if not same:
+            raise DataError(
+                f"{self.folder}: another version was published since the dataset was opened; open it again, or open a version"
+                " that stays: `tokenmill pin` makes one"
+            )
+        self._manifest_time = (found.mtime_ns, found.size)
+
+    def _check_remote(self) -> None:
+        """On stores, files that are open are read by their name: look after each reading."""
+        if not isinstance(self._filesystem, pafs.LocalFileSystem):
+            self._check_version()
+
+    def _check_tokenizer(self, shard: int, metadata: Mapping[bytes, bytes]) -> None:
+        """Raise DataError where a shard's footer names another tokenizer than the manifest."""
+        stated = metadata.get(b"tokenmill.tokenizer_sha256", b"").decode("utf-8", "replace")
+        wanted = _look_up(self.manifest, "tokenizer.sha256")
+        if stated and isinstance(wanted, str) and stated != wanted:
+            raise self._damaged(shard, ValueError("its ids are of another tokenizer than the manifest's"))
+
     def _damaged(self, shard: int, error: Exception) -> DataError:
         path, reason = self.shards[shard]["path"], (str(error).splitlines() or [""])[0]
         return DataError(f"{self.folder}/{path}: missing or damaged ({reason}); encode the corpus again")
 
     def _read_manifest(self) -> dict[str, Any]:
-        path = f"{self._root}/{schemas.MANIFEST}"
+        self._manifest_path = path = f"{self._root}/{schemas.MANIFEST}"
         try:
+            (info,) = self._filesystem.get_file_info([path])
             with self._filesystem.open_input_file(path) as file:
-                manifest = json.loads(file.read())
+                self._manifest_content: bytes = file.read()
+            self._manifest_time = (info.mtime_ns, info.size)
+            manifest = json.loads(self._manifest_content)
         except (OSError, pa.ArrowException):
             raise DataError(f"{self.folder!r} is no finished dataset: it holds no {schemas.MANIFEST}") from None
         except (ValueError, RecursionError):

@@ -30,6 +30,7 @@ from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.processing import Encoding, Processed, process_text, process_texts
 from tokenmill.special_text import Allowed, SpecialFinder, SplitTexts, join_parts
 from tokenmill.templates import FIRST, SECOND, Template, check_template
+from tokenmill.token_ids import list_ids
 from tokenmill.tokenizer_files import read_file, read_folder, write_file
 from tokenmill.tracing import Trace, join_traces
 from tokenmill.unicode_text import encode_text
@@ -307,12 +308,23 @@ class Tokenizer:
 
     # --- decoding
 
-    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
-        """The text of token ids; bytes that are no UTF-8 become U+FFFD. Raises `UsageError` for an id outside the vocabulary."""
+    def decode(self, ids: Any, *, skip_special_tokens: bool = False) -> str:
+        """The text of token ids; bytes that are no UTF-8 become U+FFFD. Raises `UsageError` for an id outside the vocabulary.
+
+        `ids` are whole numbers in any form of one dimension: a list, an array of NumPy, torch, JAX or Arrow, a cell of a shard,
+        `encode_batch(...)[0]`. Raises TypeError for what is none of these.
+        """
         return self.decode_bytes(ids, skip_special_tokens=skip_special_tokens).decode("utf-8", "replace")
 
-    def decode_bytes(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> bytes:
+    def decode_batch(self, rows: Any, *, skip_special_tokens: bool = False) -> list[str]:
+        """The texts of rows of ids: `encode_batch(...)`, a column of a shard, an array of two dimensions, a list of lists."""
+        if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
+            raise TypeError(f"rows is a {type(rows).__name__}; give rows of token ids, such as a list of lists")
+        return [self.decode(row, skip_special_tokens=skip_special_tokens) for row in rows]
+
+    def decode_bytes(self, ids: Any, *, skip_special_tokens: bool = False) -> bytes:
         """As `decode`, the bytes as they are: a byte model with a lossless pre-tokenizer gives back what was encoded, exactly."""
+        ids = list_ids(ids)
         if skip_special_tokens:
             special = {self.model.vocab[token] for token in self.special_tokens}
             ids = [token_id for token_id in ids if token_id not in special]
