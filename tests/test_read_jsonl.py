@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.inputs import plan_splits, resolve_inputs
@@ -147,8 +147,35 @@ def test_lone_surrogate_replaced_and_counted(tmp_path: Path) -> None:
 
 def test_invalid_bytes_in_text_and_elsewhere(tmp_path: Path) -> None:
     batches = read_all(write_lines(tmp_path, b'{"text": "a\xffb"}', b'{"text": "c", "d": "\xff"}'))
-    assert documents_of(batches) == [("a.jsonl:1", "c")]
-    assert [reject.reason for reject in rejects_of(batches)] == ["invalid UTF-8: character 1 of the text is the byte 0xff"]
+    assert documents_of(batches) == []
+    reasons = ["invalid UTF-8: character 1 of the text is the byte 0xff", "invalid UTF-8: byte 20 of the line is 0xff"]
+    assert [reject.reason for reject in rejects_of(batches)] == reasons
+    again = read_all(tmp_path / "a.jsonl", invalid_utf8="replace")
+    assert [text for _, text in documents_of(again)] == ["a\ufffdb", "c"] and sum(len(batch.replaced) for batch in again) == 1
+
+
+def judge_by_json(line: bytes) -> str | None:
+    """The text of a line by Python's strict reader of JSON and of UTF-8, None for a reject."""
+    try:
+        pairs = json.loads(line.decode("utf-8"), object_pairs_hook=Pairs)
+    except ValueError:
+        return None
+    found = [value for key, value in pairs if key == "text"] if isinstance(pairs, Pairs) else []
+    whole = len(found) == 1 and type(found[0]) is str and not any(0xD800 <= ord(letter) <= 0xDFFF for letter in found[0])
+    return found[0] if whole else None
+
+
+class Pairs(list):
+    """An object with every key, also one that stands twice."""
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=st.lists(strategies.hostile_json_lines(), min_size=1, max_size=5))
+def test_what_is_taken_is_what_strict_readers_take(tmp_path: Path, lines: list[bytes]) -> None:
+    lines = [line for line in lines if line.strip(b" \t\r") and b"\0" not in line]  # a file with NULs is not taken for text
+    content = b'{"text": "first"}\n' + b"".join(line + b"\n" for line in lines)
+    read = [text for _, text in documents_of(read_all(write(tmp_path, content, name="a.jsonl")))]
+    assert read == ["first", *(text for line in lines if (text := judge_by_json(line)) is not None)]
 
 
 def test_lone_surrogate_as_error_names_file_row_byte_and_way_out(tmp_path: Path) -> None:

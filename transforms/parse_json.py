@@ -66,6 +66,8 @@ class LineParser:
             text, changed = self._repair(values[column], line, name)
             texts.append(text)
             replaced |= changed
+        if self._options.invalid_utf8 != "replace":
+            _check_utf8(line)
         return Parsed(texts[0], record_id, replaced, *texts[1:])
 
     def _repair(self, text: str, line: bytes, name: str) -> tuple[str, bool]:
@@ -78,8 +80,16 @@ class LineParser:
 
 
 def _decode(line: bytes, policy: str) -> str:
-    """Text of a line that may not be UTF-8: damage outside the wanted text harms nobody, so it is only marked here."""
+    """Text of a line that may not be UTF-8. Damage is only marked here, so that the reason can say which text it is in."""
     return line.decode("utf-8", "replace" if policy == "replace" else "surrogateescape")
+
+
+def _check_utf8(line: bytes) -> None:
+    """Damage outside the wanted texts: a line that is not UTF-8 is not JSON."""
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DamagedTextError(f"invalid UTF-8: byte {error.start} of the line is 0x{line[error.start]:02x}") from None
 
 
 def _is_utf8(line: bytes) -> bool:

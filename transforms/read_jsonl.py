@@ -7,7 +7,8 @@ Row numbers count lines, so that an editor finds them. What becomes of a line:
     no JSON, half a last line, a list, a number             rejected
     no such column, a column twice, text null or a number   rejected
     lone surrogates or invalid UTF-8 in the text            as `invalid_utf8` says: error, replace (U+FFFD), reject
-    invalid UTF-8 elsewhere in the line                     ignored
+    invalid UTF-8 elsewhere in the line                     the same; a lone surrogate elsewhere is JSON, and not looked at
+    NaN, Infinity, or a key twice, elsewhere in the line    not looked at: Python writes the first, and JSON allows the second
 
 A file that is one JSON array, or objects printed over many lines, is read too (`transforms/json_documents.py`): its rows are the
 elements, and it is one range.
