@@ -27,7 +27,6 @@ from pipeline.build_steps import (
 )
 from pipeline.config import BuildConfig
 from pipeline.forked import ForkedWorkers
-from pipeline.kept import read_json
 from pipeline.listing import UNKNOWN
 from pipeline.options import choose_template
 from pipeline.outputs import OutputFolder, read_manifest
@@ -44,7 +43,7 @@ from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.templates import Template
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training_options import TrainingOptions
-from transforms.files import write_file_atomically
+from transforms.files import read_json, write_file_atomically
 from transforms.splits import ReadOptions
 
 _SAMPLE_TOKENS = 12

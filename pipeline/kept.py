@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import UnreadableFileError
-from transforms.files import file_exists, link_file, list_files, measure_file, read_file, write_file_atomically
+from transforms.files import delete_files, file_exists, link_file, list_files, measure_file, read_json, write_file_atomically
 from transforms.journal import Journal
 
 KEYS = "keys.json"
@@ -144,15 +143,5 @@ def read_records(folder: str, *, repair: bool = True) -> dict[int, dict[str, Any
             raise
         for path in list_files(folder, "split-*.json"):
             if not isinstance(read_json(path), dict):
-                FileSystems.delete([path])
+                delete_files([path])
         return Journal(folder).records()
-
-
-def read_json(path: str) -> Any:
-    """The content of a JSON file, None where it is none or not there."""
-    if not file_exists(path):
-        return None
-    try:
-        return json.loads(read_file(path))
-    except (ValueError, RecursionError, OSError, BeamIOError):
-        return None

@@ -30,6 +30,7 @@ from transforms.files import delete_files, make_folder, read_file, write_file_at
 LOCK = "_lock.json"
 STALE_SECONDS = 900.0
 RENEW_SECONDS = 60.0
+MOST_LOCK_BYTES = 1 << 16
 
 
 class Lock:
@@ -85,6 +86,21 @@ def describe_holder(path: str) -> str:
     return f"process {holder.get('pid')} on {holder.get('host')} since {holder.get('since')}{command}"
 
 
+def find_holder(path: str) -> str | None:
+    """Who holds a folder at this moment, as `describe_holder` says it; None where nobody does. Changes nothing."""
+    try:
+        if is_remote(path):
+            _refuse_other_machine(FileSystems.join(path, LOCK), path)
+            return None
+        if not os.path.isdir(path):
+            return None
+        with _flock(path):
+            _refuse_other_machine(FileSystems.join(path, LOCK), path)
+    except LockedError:
+        return describe_holder(FileSystems.join(path, LOCK))
+    return None
+
+
 @contextlib.contextmanager
 def _flock(path: str) -> Iterator[None]:
     """The system's lock on a local folder. The folder may be replaced by its next version meanwhile: then it is that one's."""
@@ -128,7 +144,7 @@ def _refuse_other_machine(lock: str, path: str) -> None:
     if holder is None or (not is_remote(path) and (holder.get("host") == here[0] or (here[1] and holder.get("boot") == here[1]))):
         return
     age = time.time() - _number(holder.get("renewed"))
-    if age < STALE_SECONDS:
+    if abs(age) < STALE_SECONDS:  # a time far ahead is of a clock that was wrong: it must not lock the folder for years
         raise LockedError(
             f"{path}: another run is writing here: {describe_holder(lock)}; its last sign of life is {max(0, age):.0f} s old; "
             f"wait for it; if it is gone, that is taken for granted in {STALE_SECONDS - age:.0f} s, or delete {lock}"
@@ -141,7 +157,7 @@ def _number(value: Any) -> float:
 
 def _read_holder(path: str) -> dict[str, Any] | None:
     try:
-        holder = json.loads(read_file(path))
+        holder = json.loads(read_file(path, MOST_LOCK_BYTES))
     except (OSError, BeamIOError, ValueError, RecursionError):
         return None
     return holder if isinstance(holder, dict) else None

@@ -20,6 +20,7 @@ import itertools
 import json
 import os
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -30,19 +31,32 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipeline import publishing
 from pipeline.fingerprints import name_run
-from pipeline.kept import Parts, forget_unfinished, read_json, read_records, read_run, take_over, write_keys
+from pipeline.kept import Parts, forget_unfinished, read_records, read_run, take_over, write_keys
 from pipeline.lock import LOCK, Lock, hold_folder
+from pipeline.ours import (
+    OWNER,
+    PUBLISHED,
+    VERSION,
+    WORK,
+    delete_inside,
+    delete_ours,
+    find_entry,
+    is_begun,
+    is_ours,
+    refuse_links,
+    walk_names,
+)
 from tokenmill import schemas
 from tokenmill.errors import LockedError, OutputExistsError, UnreadableFileError, UsageError
 from transforms.accounts import join_records
-from transforms.files import delete_files, delete_tree, is_local, list_files, list_folders, make_folder, write_file_atomically
+from transforms.files import is_local, list_files, list_folders, make_folder, read_json
 from transforms.journal import Journal
 
 _PUBLISHED = ("part-*-of-*.parquet", "tokenizer.json", "README.md")
-_OWNER = "written by tokenmill: a run that is not finished; it goes with the next one\n"
 _PUBLISHING = "publishing.json"
 #: Files that were not finished; `write_file_atomically` and `OutputFile` call them so.
 _ORPHANS = "*.tmp-" + "[0-9a-f]" * 32
+_WORK_NAME = re.compile(r"[0-9a-f]{32}")
 LEDGER = "groups/ledger.json"
 
 
@@ -108,6 +122,7 @@ class OutputFolder:
         if manifest is not None:
             if manifest.get("format") not in (schemas.DATASET_FORMAT, schemas.WORD_COUNTS_FORMAT):
                 raise OutputExistsError(f"{self.join(schemas.MANIFEST)} was not written by tokenmill; choose another folder")
+            refuse_links(self.path, "_work", "rejects", "groups")
             if not overwrite:
                 what = "a finished dataset" if manifest["format"] == schemas.DATASET_FORMAT else "finished word counts"
                 raise OutputExistsError(f"{self.path} holds {what}; give --overwrite to replace it, or another folder")
@@ -117,6 +132,7 @@ class OutputFolder:
             raise OutputExistsError(f"{strangers[0]} is in the way, and no part of a dataset of tokenmill; choose another folder")
         if list_files(self.path, "_work") and not self._is_begun():
             raise OutputExistsError(f"{self.join('_work')} is in the way, and not of tokenmill; choose another folder")
+        refuse_links(self.path, "_work", "rejects", "groups")
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[Lock]:
@@ -130,21 +146,21 @@ class OutputFolder:
 
         That is: what the same run did before it was cut short, what other runs have left, and of `published`, if given.
         """
+        self._make("_work")
         publishing.clear_replacement(self.path, self.join("_work", _PUBLISHING))
         self._sweep_orphans()
-        self._make(self.join("_work"))
-        write_file_atomically(self.join("_work", "OWNER"), _OWNER.encode())
-        for folder in (self.parts, self.shards, self.journal, self.rejects):
-            self._make(folder)
-        delete_tree(self.partitions)
-        self._make(self.partitions)
+        publishing.mark_work(self.path)
+        own = ("groups" if self.kind == "group" else "shards", "shards", "journal", "rejects", "partitions")
+        for name in ("", *own):
+            self._make(posixpath.join("_work", self.run, name).rstrip("/"))
+        delete_inside(self.path, (self._name(path) for path in list_files(self.partitions, "*")), VERSION)
         write_keys(self.working(), self.keys)
         forget_unfinished(self._own_parts(), Journal(self.journal))
-        for left in list_folders(self.join("_work")):
+        for left in self._list_runs():
             if posixpath.basename(left) != self.run:
                 if (old := read_run(left, posixpath.basename(self.parts))) is not None:
                     take_over(old, self._own_parts(), Journal(self.journal))
-                delete_tree(left)
+                self._delete_run(left)
         if published is not None:
             take_over(published, self._own_parts(), Journal(self.journal))
         return len(Journal(self.journal).records())
@@ -199,7 +215,7 @@ class OutputFolder:
 
     def unfinished_keys(self) -> set[str]:
         """The keys of the splits that were done by runs which have published nothing, and which `begin` takes over."""
-        runs = [read_run(left, posixpath.basename(self.parts), repair=False) for left in list_folders(self.join("_work"))]
+        runs = [read_run(left, posixpath.basename(self.parts), repair=False) for left in self._list_runs()]
         return {key for run in runs if run is not None for key in run.whole_keys()}
 
     def list_replaced(self) -> list[str]:
@@ -212,26 +228,28 @@ class OutputFolder:
     def _list_published(self) -> list[str]:
         """Names of the files of the dataset or the word counts that the folder holds, as its manifest lists them."""
         manifest = read_manifest(self.path) or {}
-        parts = [posixpath.basename(part["path"]) for part in schemas.list_published(manifest)]
+        parts = [posixpath.basename(str(part["path"])) for part in schemas.list_published(manifest)]
         extras = ["tokenizer.json", "README.md"] if manifest.get("format") == schemas.DATASET_FORMAT else []
-        listed = [("rejects", "part-*-of-*.jsonl"), ("groups", "group-*-of-*.arrow"), ("groups", "ledger.json")]
+        listed = [("rejects", "part-*.jsonl"), ("groups", "group-*-of-*.arrow"), ("groups", "ledger.json")]
         more = [f"{folder}/{posixpath.basename(path)}" for folder, name in listed for path in list_files(self.join(folder), name)]
-        return [*parts, *extras, *(more if manifest else [])]
+        return [name for name in [*parts, *extras, *(more if manifest else [])] if is_ours(PUBLISHED, name)]
 
     def _is_ours(self, published: Sequence[str]) -> bool:
         """Whether a local folder holds nothing else than what it is published to hold, and what runs write there."""
-        ours = {*published, schemas.MANIFEST}
-        folders = ["", *sorted({posixpath.dirname(name) for name in published} - {""})]
-        found = {
-            posixpath.join(folder, posixpath.basename(path)) for folder in folders for path in list_files(self.join(folder), "*")
-        }
-        hidden = list_files(self.path, ".*")
-        return not hidden and found <= ours | set(folders) | {"_work", "_lock.json"}
+        ours = {*published, schemas.MANIFEST, LOCK}
+        folders = {posixpath.dirname(name) for name in published} | {"_work"}
+        for name, is_file in walk_names(self.path):
+            if name.startswith("_work/"):
+                if is_file and not is_ours(VERSION, name):
+                    return False
+            elif name not in (ours if is_file else folders):
+                return False
+        return True
 
     def sweep(self) -> None:
         """Delete all that runs which were killed have left: there is no work left that could need it."""
         publishing.sweep_versions(self.path)
-        delete_files(list_files(self.path, _ORPHANS))
+        self._delete_orphans(self.path)
         if self._is_begun():
             publishing.clear_replacement(self.path, self.join("_work", _PUBLISHING))
             self._delete_work()
@@ -240,31 +258,50 @@ class OutputFolder:
                 pass  # a lock that a killed run has left goes with the one that is taken here
 
     def _delete_work(self) -> None:
-        """Delete `_work`, and what says whose it is last of all."""
-        for left in list_folders(self.join("_work")):
-            delete_tree(left)
-        owner = self.join("_work", "OWNER")
-        delete_files(path for path in list_files(self.join("_work"), "*") if path != owner)
-        delete_files([owner])
-        delete_tree(self.join("_work"))
+        """Delete what is ours in `_work`, and what says whose it is last of all: where something stays, that does too."""
+        delete_ours(self.join("_work"), WORK)
+
+    def _list_runs(self) -> list[str]:
+        """The folders of runs in `_work`."""
+        if not self._is_begun():
+            return []
+        found = [path.rstrip("/") for path in list_folders(self.join("_work")) if not os.path.islink(path)]
+        return [path for path in found if _WORK_NAME.fullmatch(posixpath.basename(path.replace(os.sep, "/")))]
+
+    def _delete_run(self, path: str) -> None:
+        _, run = find_entry(WORK, posixpath.basename(path))
+        delete_ours(path, run or {})
 
     def _sweep_orphans(self) -> None:
         """Delete temporary files of runs that were killed: of this run's own part, and beside what is published."""
         for folder in (self.path, self.parts, self.shards, self.journal, self.rejects, self.working(), self.join("_work")):
-            delete_files(list_files(folder, _ORPHANS))
+            self._delete_orphans(folder)
+
+    def _delete_orphans(self, folder: str) -> None:
+        names = [self._name(path) for path in list_files(folder, _ORPHANS)]
+        delete_inside(self.path, names, VERSION)
+
+    def _name(self, path: str) -> str:
+        """The name of a file relative to the folder."""
+        return path.replace(os.sep, "/").removeprefix(self.path.replace(os.sep, "/").rstrip("/") + "/")
 
     def _is_begun(self) -> bool:
         """Whether `_work` is ours: it says so, or a run that was killed had only just made it, or all but deleted it."""
-        names = [posixpath.basename(path.replace(os.sep, "/")) for path in list_files(self.join("_work"), "*")]
+        if is_local(self.path):
+            return is_begun(self.join("_work"))
+        names = [posixpath.basename(path) for path in list_files(self.join("_work"), "*")]
         if not names:
             return bool(list_files(self.path, "_work"))
-        return "OWNER" in names or all(name.startswith("OWNER.tmp-") for name in names)
+        return OWNER in names or all(name.startswith(f"{OWNER}.tmp-") for name in names)
 
-    def _make(self, folder: str) -> None:
+    def _make(self, name: str) -> None:
+        """Make a folder of the run inside the output folder; `OutputExistsError` where a link stands in its place."""
         try:
-            make_folder(folder)
+            make_folder(self.join(*name.split("/")))
         except (OSError, BeamIOError, ValueError) as error:
+            refuse_links(self.path, name)
             raise UsageError(f"{self.path}: cannot be written to ({error}); choose another folder") from None
+        refuse_links(self.path, name)
 
 
 def _read_record(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

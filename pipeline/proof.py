@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline import source_check
-from pipeline.kept import read_json
 from pipeline.outputs import read_manifest, render_manifest
 from pipeline.progress import count_things
 from pipeline.state import STATE, parse_state
@@ -18,7 +17,7 @@ from pipeline.verify import DAMAGED, Findings, describe_damage, verify_chain, ve
 from tokenmill import schemas
 from tokenmill.errors import DataError, OutputExistsError, UnreadableFileError, UsageError
 from tokenmill.shard_files import check_manifest
-from transforms.files import is_local, link_file, list_files, make_folder, write_file_atomically
+from transforms.files import is_local, link_file, list_files, make_folder, read_json, write_file_atomically
 
 _SHOWN = 20
 
@@ -29,21 +28,22 @@ def verify(folder: str, *, deep: bool = False, repair: bool = False, source: Seq
     `DataError` with a line for each fault. `source` are the inputs, where no build has left word of them.
     """
     folders = [path for name in ("word-counts", "tokens") if read_manifest(path := FileSystems.join(folder, name)) is not None]
-    lines, problems = [], []
+    lines, problems, notes = [], [], []
     for path in folders if read_manifest(folder) is None and folders else [folder]:
         said, found = _verify_one(path, deep=deep, repair=repair, source=source)
         lines += said
+        notes += found.notes
         problems += [f"{path}: {problem}" for problem in found.problems]
     if folders:
         found = verify_chain(folder)
         problems += [f"{folder}: {problem}" for problem in found.problems]
-        lines += [f"note     {note}" for note in found.notes]
+        notes += found.notes
     if len(problems) == 1:
         raise DataError(problems[0])
     if problems:
         more = [f"and {len(problems) - _SHOWN:,} more"] if len(problems) > _SHOWN else []
         raise DataError("\n".join([f"{folder}: {len(problems):,} errors", *problems[:_SHOWN], *more]))
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"note     {note}" for note in notes)])
 
 
 def _verify_one(folder: str, *, deep: bool, repair: bool, source: Sequence[str]) -> tuple[list[str], Findings]:

@@ -21,12 +21,14 @@ import errno
 import json
 import os
 import posixpath
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from apache_beam.io.filesystems import FileSystems
 
+from pipeline.ours import OWNER, OWNER_TEXT, PUBLISHED, VERSION, WORK, delete_inside, delete_ours, is_marked, refuse_links
 from tokenmill import schemas
 from tokenmill.errors import OutputError
 from transforms.files import (
@@ -34,8 +36,8 @@ from transforms.files import (
     file_exists,
     is_local,
     link_file,
-    list_files,
     make_folder,
+    read_json,
     rename_file,
     write_file_atomically,
 )
@@ -54,24 +56,43 @@ def switch_folder(path: str, links: Mapping[str, str], files: Mapping[str, bytes
     real = os.path.realpath(path)
     parent, name = os.path.split(real)
     following = os.path.join(parent, f".{name}.next-{run}")
+    if is_entered(real):
+        return False
     try:
-        shutil.rmtree(following, ignore_errors=True)
+        _sweep_version(following)
         os.mkdir(following)
         shutil.copymode(real, following)
+        mark_work(following)
         for target, source in links.items():
             os.makedirs(os.path.dirname(os.path.join(following, target)), exist_ok=True)
             os.link(source, os.path.join(following, target))
     except OSError:
-        shutil.rmtree(following, ignore_errors=True)
+        _sweep_version(following)
         return False
     for target, content in files.items():
         write_file_atomically(os.path.join(following, target), content)
+    delete_ours(os.path.join(following, "_work"), WORK)
     _flush_files(following, [*links, *files])
     _flush(following)
     switched = _exchange(real, following)
     _flush(parent)
-    shutil.rmtree(following, ignore_errors=True)
+    delete_ours(following, VERSION)
     return switched
+
+
+def is_entered(path: str) -> bool:
+    """Whether this process, and so most likely the shell that started it, works in a folder or below it.
+
+    Such a folder is not replaced as a whole: the shell would be left in the old one, which is deleted.
+    """
+    with contextlib.suppress(OSError, ValueError):  # a working folder that is gone; another drive
+        return os.path.commonpath([os.path.realpath(path), os.getcwd()]) == os.path.realpath(path)
+    return False
+
+
+def mark_work(path: str) -> None:
+    """Say of a folder that what is in its `_work` is ours, as `is_begun` looks for it."""
+    write_file_atomically(os.path.join(path, "_work", OWNER), OWNER_TEXT.encode())
 
 
 def sweep_versions(path: str) -> None:
@@ -79,16 +100,27 @@ def sweep_versions(path: str) -> None:
     if not is_local(path):
         return
     parent, name = os.path.split(os.path.realpath(path))
-    for left in list_files(parent, f".{name}.next-*"):
-        shutil.rmtree(left, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        for left in os.listdir(parent):
+            if re.fullmatch(rf"\.{re.escape(name)}\.next-[0-9a-f]{{32}}", left):
+                _sweep_version(os.path.join(parent, left))
+
+
+def _sweep_version(path: str) -> None:
+    """Delete a version that was not finished, or that was replaced; a folder of others that is called so stays."""
+    if is_marked(path):
+        delete_ours(path, VERSION)
 
 
 def replace_files(path: str, links: Mapping[str, str], files: Mapping[str, bytes], replaced: list[str], log: str) -> None:
     """Replace file by file. `replaced` are the names that go; `log` keeps them for `clear_replacement`."""
     contents = {name: content for name, content in files.items() if name != schemas.MANIFEST}
     write_file_atomically(log, json.dumps(sorted({*replaced, *links, *contents})).encode())
-    delete_files([_join(path, schemas.MANIFEST), *(_join(path, name) for name in sorted({*replaced, *links, *contents}))])
-    for folder in sorted({posixpath.dirname(name) for name in links} - {""}):
+    folders = sorted({posixpath.dirname(name) for name in links} - {""})
+    refuse_links(path, *folders)
+    delete_files([_join(path, schemas.MANIFEST)])
+    delete_inside(path, sorted({*replaced, *links, *contents}), PUBLISHED)
+    for folder in folders:
         make_folder(_join(path, folder))
     give = link_file if is_local(path) else rename_file
     for name, source in links.items():
@@ -106,9 +138,10 @@ def clear_replacement(path: str, log: str) -> None:
     """Delete what a run that was killed while it replaced files had put there. With a manifest all of it is published."""
     if file_exists(_join(path, schemas.MANIFEST)):
         return
-    with contextlib.suppress(OSError, ValueError), open(log, "rb") if is_local(log) else FileSystems.open(log) as file:
-        delete_files(_join(path, str(name)) for name in json.loads(file.read()))
-    delete_files([log])
+    names = read_json(log)
+    if isinstance(names, list):
+        delete_inside(path, (name for name in names if isinstance(name, str)), PUBLISHED)
+    delete_inside(path, [f"_work/{posixpath.basename(log)}"], VERSION)
 
 
 def _join(path: str, name: str) -> str:

@@ -19,12 +19,15 @@ from pipeline.accounting import describe_split
 from pipeline.driver import load_tokenizer
 from pipeline.inputs import resolve_inputs
 from pipeline.lock import hold_folder
+from pipeline.ours import refuse_links
+from pipeline.outputs import read_manifest
 from pipeline.verify import Findings
 from tokenmill import schemas
 from tokenmill.alphabets import ByteAlphabet
 from tokenmill.errors import DataError, UsageError
 from tokenmill.packing import Packing
 from tokenmill.parquet_footer import read_table
+from tokenmill.shard_files import check_manifest
 from tokenmill.tokenizer import Tokenizer
 from transforms.encode import EncodeOptions, encode_split
 from transforms.files import delete_files, file_exists, write_file_atomically
@@ -68,11 +71,16 @@ def _name_part(entry: Mapping[str, Any]) -> str:
 def repair_shards(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str], numbers: Iterable[int]) -> int:
     """Put shards in place that are made again from the source; those that would not have the manifest's bytes are refused.
 
-    Returns how many. `DataError` where the source or the tokenizer is not what it was: then nothing of that shard is replaced.
+    Returns how many. `DataError` where the source or the tokenizer is not what it was: then nothing of that shard is replaced;
+    and where another version was published since `manifest` was read: then nothing is replaced at all.
     """
-    tokenizer = load_tokenizer(FileSystems.join(folder, "tokenizer.json"))
+    check_manifest(folder, manifest)
     files, repaired = _find_files(manifest, inputs), 0
     with hold_folder(folder):
+        if read_manifest(folder) != manifest:
+            raise DataError(f"{folder}: another version was published meanwhile; nothing is repaired; run verify again")
+        refuse_links(folder, "rejects")
+        tokenizer = load_tokenizer(FileSystems.join(folder, "tokenizer.json"))
         for number in sorted(numbers):
             entry = list_parts(manifest)[number]
             with tempfile.TemporaryDirectory() as temporary:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import posixpath
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -27,13 +28,17 @@ from apache_beam.io.filesystems import FileSystems
 from pipeline.accounting import SUMMED
 from pipeline.counts_folder import fingerprint_inputs
 from pipeline.fingerprints import hash_bytes
+from pipeline.lock import find_holder
 from pipeline.outputs import read_manifest
 from tokenmill import schemas
 from tokenmill.errors import DataError
 from tokenmill.parquet_footer import open_parquet, read_table
-from transforms.files import file_exists, list_files, read_file
+from transforms.files import file_exists, is_local, list_files, read_file
 
 _THREADS = 8
+#: How often a folder is looked at that changes meanwhile, and how long between two looks for a manifest.
+LOOKS = 20
+LOOK_SECONDS = 0.25
 #: What comes of a manifest whose entries are missing or of another kind.
 DAMAGED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError)
 
@@ -54,7 +59,49 @@ class Findings:
 
 
 def verify_folder(folder: str) -> tuple[dict[str, Any], Findings]:
-    """Check a dataset or word counts; the manifest and what was found. `DataError` for a folder that is neither."""
+    """Check a dataset or word counts; the manifest and what was found. `DataError` for a folder that is neither.
+
+    A problem only counts while the version that has it is still the published one: when another run publishes, files of the old
+    version go. The new version is then checked instead, and a note says so.
+    """
+    notes: list[str] = []
+    for _ in range(LOOKS):
+        version = _name_version(folder)
+        try:
+            manifest, found = _verify_version(folder)
+        except DataError:
+            if _name_version(folder) == version:
+                raise
+            found = None
+        if found is not None and (not found.problems or _name_version(folder) == version):
+            found.notes += notes
+            return manifest, found
+        notes = [f"{folder}: another version was published meanwhile; that one was looked at"]
+        _wait_for_manifest(folder)
+    raise DataError(f"{folder}: new versions are published faster than they can be looked at; verify again when that has ended")
+
+
+def _name_version(folder: str) -> tuple[int, ...] | bytes | None:
+    """What tells the published version from any other, also from one with the same contents: which file its manifest is."""
+    path = FileSystems.join(folder, schemas.MANIFEST)
+    if not is_local(path):
+        return read_file(path) if file_exists(path) else None
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _wait_for_manifest(folder: str) -> None:
+    """Where files are replaced one by one the folder has no manifest for a moment."""
+    for _ in range(LOOKS):
+        if _name_version(folder) is not None:
+            return
+        time.sleep(LOOK_SECONDS)
+
+
+def _verify_version(folder: str) -> tuple[dict[str, Any], Findings]:
     manifest = read_manifest(folder)
     found = Findings()
     if manifest is None or manifest.get("format") not in (schemas.DATASET_FORMAT, schemas.WORD_COUNTS_FORMAT):
@@ -87,6 +134,8 @@ def verify_chain(folder: str) -> Findings:
         _check_chain(content, counts, dataset, found)
     except DAMAGED as error:
         found.add(f"tokenizer.json or a {describe_damage(error)}")
+    if found.problems and (holder := find_holder(folder)):
+        return Findings(notes=[f"tokenizer, counts and tokens are not compared: a build is at work in {folder}: {holder}"])
     return found
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import driver, publishing
+from pipeline.ours import OWNER_TEXT
 from pipeline.outputs import OutputFolder
 from pipeline.planning import Corpus, Execution, Plan, check_unchanged, plan_corpus
 from pipeline.progress import reporter
@@ -198,11 +199,13 @@ def test_files_and_trees_are_deleted_literally(tmp_path: Path) -> None:
     assert list_files(str(tmp_path / "a1"), "*") == [str(tmp_path / "a1" / "f")]
 
 
-@pytest.mark.parametrize("left", [(), ("OWNER",), (f"OWNER.tmp-{'0' * 32}",), ("OWNER", "publishing.json", "RUN/keys.json")])
+@pytest.mark.parametrize(
+    "left", [(), ("OWNER",), (f"OWNER.tmp-{'0' * 32}",), ("OWNER", "publishing.json", f"{'0' * 32}/keys.json")]
+)
 def test_what_a_killed_run_leaves_at_its_first_and_last_steps_is_swept(tmp_path: Path, left: tuple[str, ...]) -> None:
     for name in left or ("",):
         (tmp_path / "_work" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "_work" / name).write_text("{}") if name else (tmp_path / "_work").mkdir(exist_ok=True)
+        (tmp_path / "_work" / name).write_text(OWNER_TEXT) if name else (tmp_path / "_work").mkdir(exist_ok=True)
     (tmp_path / "_lock.json").write_text('{"host": "gone", "pid": 1}')
     folder = OutputFolder(str(tmp_path))
     folder.check_free(overwrite=False)

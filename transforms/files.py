@@ -3,24 +3,63 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
+import json
 import os
 import re
 import shutil
+import stat
 import uuid
 from collections.abc import Iterable
+from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill.errors import OutputError
 
+#: Manifests, ledgers, locks and states are read into memory: this is more than a million shards need.
+MOST_JSON_BYTES = 1 << 30
 
-def read_file(path: str) -> bytes:
-    """The bytes of a file as they are stored, whatever its name says of compression. Raises what the file system raises."""
+
+def read_file(path: str, most_bytes: int | None = None) -> bytes:
+    """The bytes of a file as they are stored, whatever its name says of compression. Raises what the file system raises.
+
+    A local path that is no regular file, and a file of more than `most_bytes`, are an OSError: a pipe would be waited for, and
+    `/dev/zero` never ends.
+    """
+    if is_local(path):
+        return _read_regular(path, most_bytes)
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        content: bytes = file.read()
+        content: bytes = file.read(-1 if most_bytes is None else most_bytes + 1)
+    if most_bytes is not None and len(content) > most_bytes:
+        raise _too_large(path, most_bytes)
     return content
+
+
+def _read_regular(path: str, most_bytes: int | None) -> bytes:
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        if most_bytes is not None and found.st_size > most_bytes:
+            raise _too_large(path, most_bytes)
+        return file.readall()
+
+
+def _too_large(path: str, most_bytes: int) -> OSError:
+    return OSError(errno.EFBIG, f"larger than {most_bytes:,} bytes", path)
+
+
+def read_json(path: str) -> Any:
+    """The content of a JSON file, None where it is none or not there."""
+    if not file_exists(path):
+        return None
+    try:
+        return json.loads(read_file(path, MOST_JSON_BYTES))
+    except (ValueError, RecursionError, OSError, BeamIOError):
+        return None
 
 
 def write_file_atomically(path: str, content: bytes) -> None:
@@ -79,9 +118,9 @@ def file_exists(path: str) -> bool:
 
 
 def measure_file(path: str) -> int:
-    """Size of a file in bytes, -1 where there is none."""
+    """Size of a file in bytes, -1 where there is none; a local link is none."""
     if is_local(path):
-        return os.path.getsize(path) if os.path.isfile(path) else -1
+        return os.path.getsize(path) if os.path.isfile(path) and not os.path.islink(path) else -1
     found = FileSystems.match([escape_glob(path)])[0].metadata_list
     return int(found[0].size_in_bytes) if found else -1
 
@@ -115,7 +154,7 @@ def delete_files(paths: Iterable[str]) -> None:
     """Delete files; those that are not there are passed over."""
     for path in paths:
         if is_local(path):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 os.remove(path)
         elif FileSystems.exists(path):
             FileSystems.delete([escape_glob(path)])
