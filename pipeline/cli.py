@@ -13,7 +13,7 @@ import click
 from pipeline.cli_texts import decode, explain, tokenize
 from pipeline.cli_trust import pin, plan, verify
 from pipeline.commands import Commands
-from pipeline.console import end_at_once, until_pipe_closes
+from pipeline.console import end_at_once, keep_docstrings, print_text, until_pipe_closes
 from pipeline.options import (
     CORPUS_OPTIONS,
     INPUTS,
@@ -278,7 +278,7 @@ def build(beam_args: tuple[str, ...], config: str, overwrite: bool, retrain: boo
 
     if dry_run:  # what it says is the result, however quiet the run is
         with until_pipe_closes():
-            print(builder.describe_build(loaded, report, beam_args, overwrite=overwrite, retrain=retrain))
+            print_text(builder.describe_build(loaded, report, beam_args, overwrite=overwrite, retrain=retrain))
         return
     say(builder.build_dataset(loaded, report, beam_args, overwrite=overwrite, retrain=retrain), options)
 
@@ -298,11 +298,12 @@ def say(text: str, options: dict[str, Any]) -> None:
     """Print a summary for people; programs read the log or the manifest."""
     if not options["quiet"] and options["log_format"] == "text":
         with until_pipe_closes():
-            print(text)
+            print_text(text)
 
 
 def run() -> NoReturn:
     """The command of a shell: as `main`, and gone at once (taking the interpreter down tidily would cost another 0.4 s)."""
+    keep_docstrings()
     end_at_once(main)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pipeline.console import until_pipe_closes
+from pipeline.console import print_text, until_pipe_closes
 
 
 @click.command()
@@ -25,7 +25,7 @@ def verify(folder: str, deep: bool, repair: bool, source: tuple[str, ...]) -> No
     from pipeline import proof
 
     with until_pipe_closes():
-        print(proof.verify(folder, deep=deep, repair=repair, source=source))
+        print_text(proof.verify(folder, deep=deep, repair=repair, source=source))
 
 
 @click.command()
@@ -42,7 +42,7 @@ def pin(folder: str, target: str) -> None:
     from pipeline import proof
 
     with until_pipe_closes():
-        print(proof.pin(folder, target))
+        print_text(proof.pin(folder, target))
 
 
 @click.command()
@@ -70,5 +70,5 @@ def plan(config: str, sample: float) -> None:
     loaded = load_config(config)
     reckoned, taken = estimate.estimate_build(loaded, sample / 100)
     with until_pipe_closes():
-        print(estimate.describe_estimate(reckoned, taken, loaded))
+        print_text(estimate.describe_estimate(reckoned, taken, loaded))
     estimate.check_machine(reckoned, loaded.output.folder)

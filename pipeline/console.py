@@ -9,12 +9,15 @@ import itertools
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
+
+from tokenmill.unicode_text import show_text
 
 INTERRUPTED = 130
 _LAST_STANDARD = 2
@@ -52,6 +55,17 @@ def _fill_descriptors() -> None:
     os.close(number)
 
 
+def keep_docstrings() -> None:
+    """Under `python -OO`, or PYTHONOPTIMIZE=2, begin again with `-O`.
+
+    Docstrings are the help of our commands, and Beam cannot be imported without those of its own.
+    """
+    if sys.flags.optimize > 1:
+        os.environ["PYTHONOPTIMIZE"] = "1"  # for workers too
+        words = [re.sub(r"^-OO+$", "-O", word) for word in sys.orig_argv[1:]]
+        os.execv(sys.executable, [sys.executable, *words])
+
+
 @contextmanager
 def until_pipe_closes() -> Iterator[None]:
     """A reader that has seen enough (`| head -1`) ends a command well."""
@@ -80,6 +94,24 @@ def describe_os_error(error: OSError) -> str:
     return str(error)
 
 
+def print_text(text: str) -> None:
+    """Print what is for people: names of files, keys and tokens in it come from others, and may hold what steers a terminal."""
+    print(show_text(text))
+
+
+def print_result(text: str) -> None:
+    """Print what programs read too: as it is, but to a terminal as `print_text` does it."""
+    print(show_text(text) if sys.stdout.isatty() else text)
+
+
+def print_json(value: Any) -> None:
+    r"""Print one JSON line; to a terminal with `\u` in place of what JSON leaves as it is and a terminal does not show."""
+    text = json.dumps(value, ensure_ascii=False)
+    if sys.stdout.isatty():
+        text = "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
+    print(text)
+
+
 def split_beam_args(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
     """`["count", "a", "--", "--runner=X"]` -> `["count", "a"]` and `("--runner=X",)`."""
     command = next((word for word in words if not word.startswith("-")), None)
@@ -101,7 +133,7 @@ def fail(message: str, code: int, *, as_json: bool = False) -> NoReturn:
     """
     first, _, details = message.partition("\n")
     debug = details and (os.environ.get("TOKENMILL_DEBUG") or first.endswith(" errors"))
-    text = f"tokenmill: {first}" + (f"\n{details}" if debug else "")
+    text = show_text(f"tokenmill: {first}" + (f"\n{details}" if debug else ""))
     if as_json:
         text = json.dumps({"event": "error", "exit_code": code, "text": message})
     with contextlib.suppress(OSError):  # where it cannot be said, the exit code says it

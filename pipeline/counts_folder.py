@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import posixpath
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
@@ -17,14 +18,15 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline.accounting import Books
-from pipeline.outputs import LEDGER, OutputFolder
+from pipeline.fingerprints import hash_bytes
+from pipeline.outputs import LEDGER, OutputFolder, sum_ledger
 from tokenmill import __version__, schemas
 from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.normalizers import Normalizer
 from tokenmill.parquet_footer import open_parquet, read_table
 from tokenmill.pretokenizers import PreTokenizer
 from tokenmill.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
-from transforms.files import list_files, read_file
+from transforms.files import list_files, read_file, read_json
 from transforms.write import OutputFile
 
 ROW_GROUP_WORDS = 1 << 20
@@ -69,7 +71,7 @@ def write_counts(
 def _render_ledger(folder: OutputFolder, groups: Mapping[int, dict[str, Any]]) -> bytes:
     """Which splits the groups are of, and what was counted in them."""
     ledger = {"keys": list(folder.keys), "records": [groups[index] for index in sorted(groups)]}
-    return json.dumps(ledger, ensure_ascii=False, sort_keys=True, indent=1).encode() + b"\n"
+    return json.dumps(sum_ledger(ledger), ensure_ascii=False, sort_keys=True, indent=1).encode() + b"\n"
 
 
 def fingerprint_inputs(files: list[dict[str, Any]]) -> str:
@@ -133,7 +135,8 @@ def read_counts(path: str) -> pa.Table:
 
     Without `first_seen`, rows are in order of first occurrence.
     """
-    tables = [_complete(_read_part(part)) for part in _list_parts(path)]
+    sums = _read_sums(path)
+    tables = [_complete(_read_part(part, sums.get(posixpath.basename(part)))) for part in _list_parts(path)]
     if len(tables) == 1:
         return check_counts(tables[0], path).combine_chunks()
     return sort_counts(combine_counts(check_counts(table, path) for table in tables))
@@ -157,7 +160,17 @@ def _open_parquet(path: str) -> pq.ParquetFile:
         return open_parquet(stream)[0]
 
 
-def _read_part(path: str) -> pa.Table:
+def _read_sums(path: str) -> dict[str, str]:
+    """sha256 of the parts by name, as the manifest of the folder has them; none where the counts were made elsewhere."""
+    manifest = read_json(FileSystems.join(path, schemas.MANIFEST))
+    if not isinstance(manifest, dict) or manifest.get("format") != schemas.WORD_COUNTS_FORMAT:
+        return {}
+    return {part["path"]: part["sha256"] for part in manifest.get("parts", []) if {"path", "sha256"} <= part.keys()}
+
+
+def _read_part(path: str, sha256: str | None = None) -> pa.Table:
+    if sha256 is not None and hash_bytes(read_file(path)) != sha256:
+        raise UnreadableFileError(f"{path}: other bytes than the manifest's sha256 is of; count the corpus again")
     with _opening(path) as stream:
         return read_table(stream)
 

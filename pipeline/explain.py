@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from pipeline.console import print_result, print_text
 from pipeline.progress import count_things
 from tokenmill.errors import InvalidTextError, UsageError
 from tokenmill.explain.symbols import check_length
@@ -59,7 +60,7 @@ def explain(
     if training:
         chosen = {name: options[name] for name in ("model", "ties", "score", "vocab_size", "merges")}
         explained = train_on_words(texts, cutter, **chosen)
-        print(json_line(explained) if as_json else describe_training(explained))
+        print_result(json_line(explained)) if as_json else print_text(describe_training(explained))
         return
     if given:
         raise UsageError(f"--{given[0].replace('_', '-')} is for training; add --train, or leave it out")
@@ -192,9 +193,9 @@ def explain_texts(tokenizer_path: str, texts: tuple[str, ...], *, as_json: bool)
         with naming_the_line(None if texts else place):
             explained = explain_text(tokenizer, text)
         if as_json:
-            print(json_line(explained))
+            print_result(json_line(explained))
         else:
-            print(("\n" if place > 1 else "") + describe_text(explained))
+            print_text(("\n" if place > 1 else "") + describe_text(explained))
 
 
 def describe_text(explained: TextExplanation) -> str:

@@ -307,7 +307,8 @@ def _count(part: SizedRange, limit: int | None) -> LineCount:
     if part.rows is not None:
         return LineCount(part.rows, part.rows)
     count_records = format_of(part.range.file).count_records
-    assert count_records is not None, "a format whose `cut` leaves rows unknown has a `count_records`"
+    if count_records is None:
+        raise TypeError("a format whose `cut` leaves rows unknown has a `count_records`")
     return count_records(part.range, limit)
 
 

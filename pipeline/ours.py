@@ -36,10 +36,10 @@ def _tree(entries: Mapping[str, Any]) -> Tree:
     return {re.compile(pattern, re.DOTALL): inner for pattern, inner in entries.items()}
 
 
-_REJECTS = _tree({r"part-\d{5,}[\w-]*\.jsonl": None})
+_REJECTS = _tree({r"part-\d{5,}[\w.-]*\.jsonl": None})
 _GROUPS = _tree({r"group-\d{5,}-of-\d{5,}\.arrow": None, r"ledger\.json": None})
 _JOURNAL = _tree({r"split-\d{5,}\.json": None})
-_SHARDS = _tree({r"part-\d{5,}[\w-]*\.parquet": None})
+_SHARDS = _tree({r"part-\d{5,}[\w.-]*\.parquet": None})
 _RUN = _tree(
     {
         r"shards": _SHARDS,
@@ -71,13 +71,9 @@ def find_entry(tree: Tree, name: str) -> tuple[bool, Tree | None]:
 def is_ours(tree: Tree, name: str) -> bool:
     """Whether `a/b`, relative to the folder that the tree is of, is the name of a file of ours."""
     *folders, last = name.split("/")
-    inner: Tree | None = tree
     for folder in folders:
-        _, inner = find_entry(inner, folder)
-        if inner is None:
-            return False
-    found, below = find_entry(inner, last)
-    return found and below is None
+        tree = find_entry(tree, folder)[1] or {}
+    return find_entry(tree, last) == (True, None)
 
 
 def walk_names(path: str) -> Iterator[tuple[str, bool]]:
@@ -140,7 +136,7 @@ def _delete_folder(folder: int, name: str, tree: Tree) -> bool:
 
 
 def delete_inside(path: str, names: Iterable[str], tree: Tree) -> None:
-    """Delete files by their names relative to a folder, those that are ours: `rejects/part-00000-of-00001.jsonl`. No link is followed."""
+    """Delete files by their names relative to a folder (`groups/ledger.json`): ours alone, and through no link."""
     wanted = [name for name in names if is_ours(tree, name)]
     if not is_local(path):
         delete_files(f"{path.rstrip('/')}/{name}" for name in wanted)

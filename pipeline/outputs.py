@@ -30,7 +30,7 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from pipeline import publishing
-from pipeline.fingerprints import name_run
+from pipeline.fingerprints import hash_bytes, name_run
 from pipeline.kept import Parts, forget_unfinished, read_records, read_run, take_over, write_keys
 from pipeline.lock import LOCK, Lock, hold_folder
 from pipeline.ours import (
@@ -204,7 +204,7 @@ class OutputFolder:
         rejects = self.join("rejects")
         if self.kind == "group":
             ledger = read_json(self.join(*LEDGER.split("/")))
-            if not isinstance(ledger, dict):
+            if not isinstance(ledger, dict) or sum_ledger(ledger) != ledger:
                 return None
             return Parts(ledger["keys"], dict(enumerate(ledger["records"])), self.join("groups"), rejects)
         entries = schemas.list_entries({"shards": [], **(read_manifest(self.path) or {})})
@@ -302,6 +302,12 @@ class OutputFolder:
             refuse_links(self.path, name)
             raise UsageError(f"{self.path}: cannot be written to ({error}); choose another folder") from None
         refuse_links(self.path, name)
+
+
+def sum_ledger(ledger: Mapping[str, Any]) -> dict[str, Any]:
+    """A ledger with the sum over all else that it holds: later builds trust what it says of each split."""
+    content = {name: value for name, value in ledger.items() if name != "sha256"}
+    return {**content, "sha256": hash_bytes(json.dumps(content, sort_keys=True).encode())}
 
 
 def _read_record(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipeline.console import print_json, print_result
 from tokenmill import schemas
 from tokenmill.block_rows import PART_COLUMNS, join_parts, list_parts
 from tokenmill.errors import DataError, TokenmillError, UsageError
@@ -33,14 +33,14 @@ def tokenize_texts(
         with naming_the_line(None if texts else place):
             ids = tokenizer.encode(text, allow_special=allow_special)
             ids = tokenizer.wrap(ids) if special_tokens else ids
-        print(json.dumps({"tokens": [tokenizer.id_to_token(token_id) for token_id in ids], "ids": ids}, ensure_ascii=False))
+        print_json({"tokens": [tokenizer.id_to_token(token_id) for token_id in ids], "ids": ids})
 
 
 def decode_ids(tokenizer_path: str | None, ids: tuple[str, ...], doc: str | None) -> None:
     """Print the text of token ids, or the documents of a dataset, one JSON line each."""
     if len(ids) == 1 and not ids[0].isdecimal():
         for row in decode_dataset(ids[0], tokenizer_path, doc):
-            print(json.dumps(row, ensure_ascii=False))
+            print_json(row)
         return
     if tokenizer_path is None or doc is not None:
         raise UsageError("give --tokenizer FILE and token ids, or the folder of a dataset")
@@ -49,7 +49,7 @@ def decode_ids(tokenizer_path: str | None, ids: tuple[str, ...], doc: str | None
     for place, line in enumerate(lines, start=1):
         with naming_the_line(None if ids else place):
             text = tokenizer.decode(map(parse_id, line))
-        print(text)
+        print_result(text)
 
 
 def open_tokenizer(path: str) -> Tokenizer:

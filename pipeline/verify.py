@@ -29,11 +29,11 @@ from pipeline.accounting import SUMMED
 from pipeline.counts_folder import fingerprint_inputs
 from pipeline.fingerprints import hash_bytes
 from pipeline.lock import find_holder
-from pipeline.outputs import read_manifest
+from pipeline.outputs import LEDGER, read_manifest, sum_ledger
 from tokenmill import schemas
 from tokenmill.errors import DataError
 from tokenmill.parquet_footer import open_parquet, read_table
-from transforms.files import file_exists, is_local, list_files, read_file
+from transforms.files import file_exists, is_local, list_files, read_file, read_json
 
 _THREADS = 8
 #: How often a folder is looked at that changes meanwhile, and how long between two looks for a manifest.
@@ -265,10 +265,30 @@ def _check_counts(folder: str, manifest: Mapping[str, Any], found: Findings) -> 
         words, total = words + table.num_rows, total + int(np.sum(table["count"].to_numpy()))
     if not found.problems and (words, total) != (manifest["totals"]["distinct_words"], manifest["totals"]["words"]):
         found.add(f"{words:,} distinct words, {total:,} words: the manifest says otherwise; count again")
+    _check_groups(folder, found)
     _find_strangers(folder, [part["path"] for part in manifest["parts"]], found)
     if manifest["input_fingerprint"] != fingerprint_inputs(manifest["files"]):
         found.add("input_fingerprint: not the sum of the files'")
     found.checked = len(manifest["parts"])
+
+
+def _check_groups(folder: str, found: Findings) -> None:
+    """The counts of each split, which later builds go on from, are those that the ledger has sums of."""
+    path = FileSystems.join(folder, *LEDGER.split("/"))
+    if not file_exists(path):
+        return
+    ledger = read_json(path)
+    if not isinstance(ledger, dict) or sum_ledger(ledger) != ledger:
+        found.add(f"{LEDGER}: damaged; `tokenmill build --retrain` counts the corpus again")
+        return
+    for record in ledger["records"]:
+        group = record["group"]
+        name = f"groups/{posixpath.basename(group['path'])}"
+        file = FileSystems.join(folder, *name.split("/"))
+        if not file_exists(file) or hash_bytes(_read(file)) != group["sha256"]:
+            found.add(
+                f"{name}: missing, or other bytes than the ledger's sha256 is of; `tokenmill build --retrain` counts it again"
+            )
 
 
 def _check_books(manifest: Mapping[str, Any], found: Findings) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline import console
+from pipeline.cli import main
 from pipeline.progress import reporter
 from tests.corpora import make_texts, write_jsonl
 
@@ -100,3 +102,36 @@ def test_what_is_printed_is_utf8_whatever_the_locale(made: Path, tmp_path: Path,
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     done = subprocess.run([*command, output], cwd=ROOT, env=environment, capture_output=True, check=False)
     assert done.returncode == 0 and b"in " + os.fsencode(output) in done.stdout
+
+
+@pytest.mark.parametrize("letter", ["\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\x7f", "\r"])
+def test_nothing_that_steers_a_terminal_is_printed(letter: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(f'{{input: {{inputs: [a]}}, "tra{json.dumps(letter)[1:-1]}[red]in": 1}}')
+    for words in (["build", str(config)], ["encode", f"x{letter}[red]y", "--tokenizer", f"t{letter}", "--output", str(tmp_path)]):
+        with pytest.raises(SystemExit):
+            main(words)
+        said = capsys.readouterr()
+        assert letter not in said.err + said.out and "\\" in said.err, words
+    console.print_text(f"one{letter}\ttwo\nthree")
+    assert capsys.readouterr().out == f"one{letter.encode('unicode_escape').decode()}\ttwo\nthree\n"
+
+
+def test_results_are_escaped_for_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    console.print_result("\x1b\u202e\n")
+    assert capsys.readouterr().out == "\x1b\u202e\n\n", "programs get every byte"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    console.print_result("\x1b\u202e")
+    console.print_json({"text": "\x1b\u202e\x9bé"})
+    plain, line = capsys.readouterr().out.splitlines()
+    assert plain == r"\x1b\u202e" and line == r'{"text": "\u001b\u202e\u009bé"}' and json.loads(line)["text"] == "\x1b\u202e\x9bé"
+
+
+def test_python_without_docstrings_runs_every_command(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("low lower lowest\n")
+    commands = [["count", "--help"], ["count", str(tmp_path / "a.txt"), "--output", str(tmp_path / "counts"), "--workers", "1"]]
+    for words in commands:
+        command = [sys.executable, "-OO", "-m", "pipeline.cli", *words]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).resolve().parents[1])
+        assert result.returncode == 0, result.stderr
+        assert "Count the words of a corpus" in result.stdout or "counted  3 words" in result.stdout

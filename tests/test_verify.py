@@ -15,6 +15,7 @@ import pytest
 from pipeline import proof
 from pipeline.build import build_dataset
 from pipeline.config import parse_config
+from pipeline.counts_folder import read_counts
 from pipeline.driver import encode_corpus
 from pipeline.planning import Corpus, Execution
 from pipeline.progress import reporter
@@ -38,14 +39,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def build(folder: Path, output: str) -> None:
+def build(folder: Path, output: str, *, retrain: bool = False) -> None:
     config = {
         "input": {"inputs": [str(folder / "corpus")]},
         "train": {"model": "byte-bpe", "pretokenizer": "gpt2", "vocab_size": 300, "special": ["<|end|>"]},
         "output": {"folder": str(folder / output)},
         "split_mb": 0.0085,
     }
-    build_dataset(parse_config(json.dumps(config)), reporter(quiet=True), ())
+    build_dataset(parse_config(json.dumps(config)), reporter(quiet=True), (), retrain=retrain)
 
 
 @pytest.fixture
@@ -133,6 +134,32 @@ def test_word_counts_are_checked_too(out: Path) -> None:
     flip_byte(out / "word-counts" / "part-00000-of-00001.parquet")
     with pytest.raises(errors.DataError, match=r"word-counts: part-00000-of-00001\.parquet: missing, or other bytes"):
         proof.verify(str(out))
+
+
+@pytest.mark.parametrize("name", ["group-00001-of-00003.arrow", "ledger.json"])
+def test_counts_of_splits_are_checked_and_counted_again(built: Path, tmp_path: Path, name: str) -> None:
+    """What one build keeps for the next is not trusted because its size is right."""
+    shutil.copytree(built, tmp_path / "copy")
+    folder = tmp_path / "copy"
+    damaged = next(folder.glob(f"out/word-counts/groups/{name}"))
+    content = damaged.read_bytes()
+    damaged.write_bytes(
+        content[:200] + bytes(9) + content[209:] if name != "ledger.json" else content.replace(b'"words": ', b'"words": 1')
+    )
+    with pytest.raises(errors.DataError, match=rf"groups/{name}: .*`tokenmill build --retrain` counts"):
+        proof.verify(str(folder / "out"))
+    write_jsonl(folder / "corpus" / "c.jsonl", make_texts(20, seed=3))
+    build(folder, "out", retrain=True)
+    build(folder, "fresh")
+    there, fresh = (hash_folder(folder / where) for where in ("out", "fresh"))
+    assert {name for name, _ in there.items() ^ fresh.items()} == {"_state.json"}
+
+
+def test_damaged_counts_are_not_learned_from(built: Path, tmp_path: Path) -> None:
+    shutil.copytree(built / "out" / "word-counts", tmp_path / "counts")
+    flip_byte(tmp_path / "counts" / "part-00000-of-00001.parquet")
+    with pytest.raises(errors.UnreadableFileError, match=r"part-00000-of-00001\.parquet: other bytes than the manifest's sha256"):
+        read_counts(str(tmp_path / "counts"))
 
 
 def test_the_chain_from_inputs_to_shards(out: Path, built: Path) -> None:

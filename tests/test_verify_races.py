@@ -56,7 +56,7 @@ def publish(version: Path, out: Path, *, at_once: bool) -> None:
 def test_a_version_that_is_replaced_is_no_damage(
     versions: list[Path], tmp_path_factory: pytest.TempPathFactory, plan: list[tuple[int, int, bool]]
 ) -> None:
-    """At any look of `verify` at the disk, another version, or the same one anew, takes the place of the one that it began with."""
+    """At any look of `verify` at the disk another version, or the same one anew, takes the place of the first."""
     out = tmp_path_factory.mktemp("race") / "out"
     shutil.copytree(versions[0], out)
     waiting = {step: (versions[number], at_once) for step, number, at_once in plan}

@@ -34,3 +34,11 @@ def check_unicode(text: str, *, name: str) -> None:
 def show_printable(text: str) -> str:
     r"""Text in one line, safe on a terminal, which corpora are not: what does not print shows as an escape, ESC as `\x1b`."""
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text)
+
+
+def show_text(text: str) -> str:
+    r"""Text of several lines, safe on a terminal: line ends and tabs stay, all else that does not print shows as an escape.
+
+    That is also U+009B, which terminals take for ESC and a bracket, and U+202E, behind which text runs from right to left.
+    """
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else show_printable(letter) for letter in text)
