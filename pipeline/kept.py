@@ -2,7 +2,8 @@
 
 A run takes over what was made of a split: its shards, or its word counts, with its rejects and its record in the journal. It does
 so when the split has the same key (`pipeline.fingerprints`), the record tells of no failure, and each file has the size that the
-record says; word counts must have its sha256 too. The files get second names in the run's own folder and are no longer told from what the run has made itself.
+record says; word counts must have its sha256 too. The files get second names in the run's own folder and are no longer told from
+what the run has made itself.
 """
 
 from __future__ import annotations
