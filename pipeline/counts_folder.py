@@ -11,7 +11,6 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
@@ -131,22 +130,10 @@ def check_normalizer(path: str, asked: Normalizer | None) -> Normalizer:
 
 
 def read_counts(path: str) -> pa.Table:
-    """Word counts of a folder or file, checked, in their order on disk.
-
-    Without `first_seen`, rows are in order of first occurrence.
-    """
+    """Word counts of a folder or file, checked, in their order on disk."""
     sums = _read_sums(path)
-    tables = [_complete(_read_part(part, sums.get(posixpath.basename(part)))) for part in _list_parts(path)]
-    if len(tables) == 1:
-        return check_counts(tables[0], path).combine_chunks()
-    return sort_counts(combine_counts(check_counts(table, path) for table in tables))
-
-
-def _complete(table: pa.Table) -> pa.Table:
-    if "first_seen" in table.column_names:
-        return table
-    counts = table.append_column("first_seen", pa.array(np.arange(table.num_rows)))
-    return sort_counts(counts.select(schemas.WORD_COUNTS.names).cast(schemas.WORD_COUNTS))
+    tables = [check_counts(_read_part(part, sums.get(posixpath.basename(part))), part) for part in _list_parts(path)]
+    return tables[0].combine_chunks() if len(tables) == 1 else sort_counts(combine_counts(tables))
 
 
 def _list_parts(path: str) -> list[str]:

@@ -94,7 +94,7 @@ def repair_shards(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str
 
 def is_lossless(tokenizer: Tokenizer) -> bool:
     """Whether decoding gives back every text."""
-    plain = tokenizer.normalizer.is_identity and tokenizer.template.is_empty
+    plain = tokenizer.normalizer.is_identity and tokenizer.template.is_empty and tokenizer.decoder is None
     return plain and tokenizer.pretokenizer.lossless and isinstance(tokenizer.model.alphabet, ByteAlphabet)
 
 

@@ -123,6 +123,7 @@ DIGITS = {"type": "Split", "pattern": {"Regex": r"\p{Nd}"}, "behavior": "Isolate
 def test_a_suffix_on_the_last_symbol() -> None:
     vocab = ["[UNK]", "l", "o", "w", "w</w>", "o</w>", "lo", "low</w>"]
     made = document(vocab, [("l", "o"), ("lo", "w</w>")], WHITESPACE, end_of_word_suffix="</w>", unk_token="[UNK]")
+    made["decoder"] = {"type": "BPEDecoder", "suffix": "</w>"}
     loaded = check_ids(made, ["low lo lol w", "lowlow oo,x low"])
     assert loaded.tokenize("low lo") == ["low</w>", "l", "o</w>"]
     assert loaded.decode(loaded.encode(" low lo")) == "low lo"
@@ -158,7 +159,8 @@ def test_unknown_characters_joined_or_spelt() -> None:
     texts = ["axxb", "xx", "x a xx,好好a", "a好"]
     fused = check_ids(document(["?", "a", "b"], [], None, unk_token="?", fuse_unk=True), texts)
     assert fused.tokenize("axxb") == ["a", "?", "b"]
-    spelt = check_ids(document([*byte_tokens(), "a", "b", "ab"], [("a", "b")], None, byte_fallback=True, fuse_unk=True), texts)
+    made = document([*byte_tokens(), "a", "b", "ab"], [("a", "b")], None, byte_fallback=True, fuse_unk=True)
+    spelt = check_ids({**made, "decoder": {"type": "ByteFallback"}}, texts)
     assert spelt.tokenize("ab好") == ["ab", "<0xE5>", "<0xA5>", "<0xBD>"]
     assert spelt.decode(spelt.encode("ab好")) == "ab好"
 

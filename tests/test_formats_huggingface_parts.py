@@ -142,7 +142,7 @@ EMPTY = {"single": [], "pair": [], "special_tokens": {}}
             {"normalizer": {"type": "Replace", "pattern": {"Glob": "a"}, "content": ""}},
             'normalizer.pattern: {"Glob": "a"} is neither',
         ),
-        ({"normalizer": {"type": "Replace", "pattern": {"Regex": "("}, "content": ""}}, "normalizer: pattern '(': missing )"),
+        ({"normalizer": {"type": "Replace", "pattern": {"Regex": "(a"}, "content": ""}}, "normalizer: pattern '(a': missing )"),
         ({"normalizer": {"type": "NFC", "form": 1}}, "normalizer.form: this field is not known here"),
         ({"post_processor": {"type": "BertProcessing", "cls": CLS, "sep": SEP}}, "post_processor.cls: '[CLS]' has the id 99"),
         ({"post_processor": {"type": "BertProcessing", "cls": CLS[:1], "sep": SEP}}, "post_processor.cls: "),

@@ -76,7 +76,7 @@ def test_faults_are_named_by_their_line() -> None:
         refusal_of(content_of([*SMALL[:3], "", *SMALL[3:]])) == "line 4: it is empty; a token stands on each line of a vocab.txt"
     )
     bad = content_of(SMALL) + b"\xff\n"
-    assert refusal_of(bad) == f"line 15: not UTF-8 at byte {len(bad) - 2}; a vocab.txt is UTF-8 text"
+    assert refusal_of(bad) == f"line 15: not UTF-8 at byte {len(bad) - 2}; save the vocab.txt as UTF-8"
     assert "not JSON" in refusal_of(content_of(["hello", "##s"]))
 
 

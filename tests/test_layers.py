@@ -54,6 +54,7 @@ LAYERS = (
         "token_trees",
         "scanners",
         "patterns",
+        "decoders",
         "pretokenizers",
         "tokenizer_files",
         "token_ids",

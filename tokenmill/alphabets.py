@@ -17,6 +17,8 @@ import numpy as np
 from tokenmill.errors import DataError, TokenizerFileError
 
 CODE_POINTS = 0x110000
+#: The 13 bytes that UTF-8 text never holds: published byte vocabularies may lack them.
+NEVER_IN_UTF_8 = frozenset({0xC0, 0xC1, *range(0xF5, 0x100)})
 #: How a space is shown.
 MARKER = "Ġ"
 
@@ -35,7 +37,7 @@ class BaseSymbols:
 
 @dataclass(frozen=True)
 class ByteAlphabet:
-    """The 256 bytes: no unknowns, nothing lost."""
+    """The 256 bytes: no unknowns, nothing lost. A vocabulary may lack those that UTF-8 text never holds."""
 
     takes_any_bytes: ClassVar[bool] = True
     byte_fallback: ClassVar[bool] = False
@@ -61,8 +63,8 @@ class ByteAlphabet:
         return list(token) if all(character in _byte_of_visible() for character in token) else None
 
     def check_tokens(self, tokens: Collection[str]) -> None:
-        """A byte model has all 256 bytes, and no token that is not spelled in them."""
-        missing = [symbol for symbol in visible_bytes() if symbol not in tokens]
+        """A byte model has all bytes that UTF-8 text can hold, and no token that is not spelled in bytes."""
+        missing = [symbol for byte, symbol in enumerate(visible_bytes()) if symbol not in tokens and byte not in NEVER_IN_UTF_8]
         if missing:
             raise TokenizerFileError(f"vocab: a byte model needs all 256 bytes; {len(missing)} are missing, first {missing[0]!r}")
         visible = frozenset(visible_bytes())
@@ -72,7 +74,7 @@ class ByteAlphabet:
 
     def lookup_tables(self, vocab: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
         """`(byte_ids, character_ids)` of `kernels.bpe.BpeTables`."""
-        return np.array([vocab[symbol] for symbol in visible_bytes()], np.int32), np.empty(0, np.int32)
+        return np.array([vocab.get(symbol, -1) for symbol in visible_bytes()], np.int32), np.empty(0, np.int32)
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ def check_extended(tokenizer: Tokenizer) -> BpeModel:
         raise UsageError(f"a {model.name} model cannot be extended; {' and '.join(EXTENDED_MODELS)} can")
     if model.marks.text:
         raise UsageError(f"a model that marks words with {model.marks.text!r} cannot be extended; train it anew")
+    if model.lacks_bytes:
+        raise UsageError("a model of bytes that lacks some of the 256 cannot be extended; train it anew")
     return model
 
 

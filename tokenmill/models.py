@@ -13,7 +13,7 @@ from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet, bytes_of_tokens
 from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import base_symbols, bpe, bpe_merge, rules
-from tokenmill.names import MODELS
+from tokenmill.names import MODELS, TOKEN_FLAGS
 from tokenmill.word_marks import Alphabet, MarkedAlphabet, WordMarks
 
 MAX_ID = 2**31 - 2
@@ -55,8 +55,9 @@ class Model:
     """What every model is: `vocab` maps tokens in their visible form to ids, `merge_rules` are pairs of tokens in order of rank.
 
     `special_tokens` are in `vocab`; they never come out of text and no rule makes them. The same goes for `added_tokens`, which
-    the tokenizer finds in every text before the model sees it. Construction checks that ids are unique, fit into int32, and that
-    every rule has its tokens; errors are `TokenizerFileError` and name the entry.
+    the tokenizer finds in every text before the model sees it. `token_flags` says of some of both how they are found: each has
+    one or more of `TOKEN_FLAGS`. Construction checks that ids are unique, fit into int32, and that every rule has its tokens;
+    errors are `TokenizerFileError` and name the entry.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Model:
     special_tokens: tuple[str, ...] = ()
     unk_token: str | None = None
     added_tokens: tuple[str, ...] = field(default=(), kw_only=True)
+    token_flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         check_ids(self.vocab)
@@ -107,6 +109,11 @@ class Model:
                     also = ", in special_tokens too" if name == "added_tokens" and token in self.special_tokens else ""
                     raise TokenizerFileError(f"{name}[{place}]: {token!r} stands twice{also}; keep one")
                 seen.add(token)
+        for token, flags in self.token_flags.items():
+            if token not in seen:
+                raise TokenizerFileError(f"token_flags: {token!r} is neither a special nor an added token; leave it out")
+            if not flags or len({*flags} & {*TOKEN_FLAGS}) != len(flags):
+                raise TokenizerFileError(f"token_flags: {token!r} has {list(flags)!r}; known are {', '.join(TOKEN_FLAGS)}")
         if self.unk_token is not None and self.unk_token not in self.special_tokens:
             raise TokenizerFileError(f"unk: {self.unk_token!r} is not among special_tokens; add it there")
 
@@ -147,8 +154,17 @@ class Model:
         try:
             return b"".join(self._spell_words(ids, between_words))
         except KeyError as error:
-            last = self.embedding_rows - 1
-            raise UsageError(f"id {error.args[0]} is not in the vocabulary (ids 0 to {last})") from None
+            raise UsageError(self._describe_id(error.args[0])) from None
+
+    def tokens_of(self, ids: Iterable[int]) -> list[str]:
+        """The tokens of ids. Raises `UsageError` for an id outside the vocabulary."""
+        try:
+            return [self.token_of_id[token_id] for token_id in ids]
+        except KeyError as error:
+            raise UsageError(self._describe_id(error.args[0])) from None
+
+    def _describe_id(self, token_id: object) -> str:
+        return f"id {token_id} is not in the vocabulary (ids 0 to {self.embedding_rows - 1})"
 
     @property
     def word_starts(self) -> frozenset[int]:
@@ -197,7 +213,14 @@ class BpeModel(Model):
     @property
     def can_lack_characters(self) -> bool:
         """Whether a text can hold what has no id, not even that of the unk token."""
-        return not (self.takes_any_bytes or self.alphabet.byte_fallback or self.unk_token is not None)
+        if self.takes_any_bytes:
+            return self.lacks_bytes
+        return not (self.alphabet.byte_fallback or self.unk_token is not None)
+
+    @property
+    def lacks_bytes(self) -> bool:
+        """Whether this is a model of bytes that lacks some of those that no UTF-8 text holds."""
+        return self.takes_any_bytes and bool((self.tables.byte_ids < 0).any())
 
     @property
     def marks(self) -> WordMarks:
@@ -211,7 +234,7 @@ class BpeModel(Model):
         byte_ids, character_ids = self.alphabet.lookup_tables(ordinary)
         unknown = base_symbols.UNKNOWN if self.unk_token is None else self.vocab[self.unk_token]
         table, forms = self._build_rules(), self._build_forms()
-        if byte_ids.size and forms.marking == base_symbols.PLAIN and forms.ending == base_symbols.UNKNOWN:
+        if byte_ids.size and byte_ids.min() >= 0 and forms.marking == base_symbols.PLAIN and forms.ending == base_symbols.UNKNOWN:
             table = table._replace(byte_ranks=rules.rank_byte_pairs(table, byte_ids))
         return bpe.BpeTables(byte_ids, character_ids, table, np.int64(unknown), forms)
 

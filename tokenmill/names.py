@@ -37,6 +37,10 @@ WORDPIECE_UNK = "[UNK]"
 #: Options of BPE training that say what symbols and tokens may be, as `TrainingOptions` and configurations call them.
 BPE_OPTION_NAMES = ("max_token_length", "limit_alphabet", "end_of_word_suffix", "continuation_prefix", "byte_fallback")
 
+#: How special and added tokens can be found: with the whitespace before them or after them, or only where no letter, digit or
+#: underscore is next to them.
+TOKEN_FLAGS = ("lstrip", "rstrip", "single_word")
+
 TieName = Literal["smallest", "first-seen"]
 #: What `--ties` takes.
 TIES: tuple[str, ...] = get_args(TieName)

@@ -29,8 +29,9 @@ import numpy as np
 
 from tokenmill.character_maps import Step as CharacterStep
 from tokenmill.errors import UsageError
+from tokenmill.kernels.scan_classes import CODE_POINTS
 from tokenmill.names import NORMALIZERS
-from tokenmill.normalizing import Alignment, ReplaceStage, Stage, build_stages
+from tokenmill.normalizing import Alignment, ReplaceStage, Stage, build_stages, find_joining
 from tokenmill.patterns import compile_pattern
 from tokenmill.unicode_text import check_unicode, encode_text
 
@@ -162,6 +163,28 @@ class Normalizer:
         data = np.frombuffer(encode_text(text), np.uint8)
         normalized, _ = self.runner().normalize(data, np.array([data.size]))
         return normalized.tobytes().decode("utf-8")
+
+
+def find_touched(normalizer: Normalizer) -> np.ndarray | None:
+    """bool[0x110000]: the characters that normalizing can change, make of others, or join with their neighbours.
+
+    None stands for all: where it can take characters out, any text can come together; and where it replaces longer texts.
+    """
+    if any(isinstance(step, Replace) and not step.is_character for step in normalizer.steps):
+        return None
+    points = np.concatenate([np.arange(0xD800), np.arange(0xE000, CODE_POINTS)])
+    characters = [chr(point) for point in points.tolist()]
+    data = np.frombuffer("".join(characters).encode(), np.uint8)
+    normalized, ends = normalizer.runner().normalize(data, np.cumsum([len(one.encode()) for one in characters]))
+    text = normalized.tobytes()
+    touched = np.zeros(CODE_POINTS, bool)
+    for character, start, end in zip(characters, [0, *ends.tolist()], ends.tolist(), strict=False):
+        if start == end:
+            return None
+        if text[start:end] != character.encode():
+            touched[[ord(character), *map(ord, text[start:end].decode())]] = True
+    touched[find_joining(normalizer.steps)] = True
+    return touched
 
 
 class Runner:

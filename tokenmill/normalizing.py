@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -19,7 +19,7 @@ from tokenmill.character_maps import DECOMPOSING, Changes, Step, build_map, deco
 from tokenmill.data import load_normalization_table
 from tokenmill.kernels import character_map, compose, forms, normalize
 from tokenmill.kernels.scan_classes import CODE_POINTS
-from tokenmill.patterns import compile_pattern
+from tokenmill.patterns import compile_pattern, find_matches
 
 #: int64[m, 2]: where the source of each byte begins and ends; None: each byte is its own.
 Alignment = np.ndarray | None
@@ -242,11 +242,10 @@ class ReplaceStage:
             yield from (match.span() for match in re.finditer(re.escape(self._pattern.encode()), document))
             return
         text, place, done = document.decode("utf-8", "surrogateescape"), 0, 0
-        for match in self._matcher.finditer(text):
-            first = place + _count_bytes(text[done : match.start()])
-            place, done = first + _count_bytes(match.group()), match.end()
-            if place > first:
-                yield first, place
+        for start, end in find_matches(self._matcher, text):
+            first = place + _count_bytes(text[done:start])
+            place, done = first + _count_bytes(text[start:end]), end
+            yield first, place
 
 
 def _count_bytes(text: str) -> int:
@@ -281,6 +280,19 @@ def build_form(name: str) -> compose.FormTables:
         starts=np.cumsum([0, *lengths], dtype=np.int64),
         pairs=np.stack([pairs[:, 0] << 32 | pairs[:, 1], pairs[:, 2]], axis=1)[: len(pairs) if name.endswith("c") else 0],
     )
+
+
+def find_joining(steps: Sequence[object]) -> np.ndarray:
+    """bool[0x110000]: the characters that Unicode forms among the steps can reorder, or join with a neighbour."""
+    table = load_normalization_table()
+    joins = np.zeros(CODE_POINTS, np.bool_)
+    if {"nfc", "nfd", "nfkc", "nfkd", "strip_accents"}.isdisjoint(step for step in steps if isinstance(step, str)):
+        return joins
+    joins |= table.combining > 0
+    joins[table.pairs[:, :2].astype(np.int64)] = True
+    for jamo in (_LEADS_JAMO, *_JAMO, _HANGUL):
+        joins[jamo] = True
+    return joins
 
 
 def _flag_characters(decompositions: Changes, *, composes: bool) -> np.ndarray:

@@ -132,20 +132,30 @@ class PatternScanner:
 
 def split_by_pattern(pattern: Any, text: str) -> Iterator[str]:
     """The matches of a compiled pattern and what lies between them: `\\w+` cuts `Hi, you` into `Hi`, `, `, `you`."""
+    done = 0
+    for start, end in find_matches(pattern, text):
+        if start > done:
+            yield text[done:start]
+        yield text[start:end]
+        done = end
+    if done < len(text):
+        yield text[done:]
+
+
+def find_matches(pattern: Any, text: str) -> Iterator[tuple[int, int]]:
+    """Where the matches of a compiled pattern begin and end; empty ones are left out.
+
+    Raises InvalidTextError when the pattern takes too long: patterns can come from files of others.
+    """
     seconds, done = SECONDS + SECONDS_A_MILLION * len(text) / 1e6, 0
     try:
         for match in pattern.finditer(text, timeout=seconds):
             start, end = match.span()
-            if start == end:
-                continue
-            if start > done:
-                yield text[done:start]
-            yield text[start:end]
-            done = end
+            if start < end:
+                yield start, end
+                done = end
     except TimeoutError:
         raise InvalidTextError(
             f"pattern {pattern.pattern[:80]!r} was not done with a document of {len(text):,} characters in {seconds:.0f} seconds "
             f"(at character {done:,}: {text[done : done + 20]!r}); it backtracks too much: use possessive quantifiers, such as ++"
         ) from None
-    if done < len(text):
-        yield text[done:]

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.alphabets import CODE_POINTS
+from tokenmill.alphabets import CODE_POINTS, MARKER
 from tokenmill.arrow import large_strings, text_buffers, wrap_binary
+from tokenmill.decoders import Decoder
 from tokenmill.encoder import Encoded, Encoder
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.models import BpeModel
@@ -42,7 +43,8 @@ class Tokenizer:
     """A trained or loaded tokenizer.
 
     `training` is what the trainer wrote down (options and fingerprints), carried along and saved, never read. A tokenizer keeps a
-    bounded cache of words; calls from several threads take turns.
+    bounded cache of words; calls from several threads take turns. `decoder` makes text of tokens as another program does it;
+    None, the usual, joins what the tokens stand for.
     """
 
     def __init__(
@@ -52,12 +54,14 @@ class Tokenizer:
         pretokenizer: PreTokenizer,
         normalizer: Normalizer | None = None,
         template: Template | None = None,
+        decoder: Decoder | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         self.pretokenizer = pretokenizer
         self.normalizer = normalizer or Normalizer()
         self.template = template or Template()
+        self.decoder = decoder
         check_template(self.template, model.special_tokens)
         self.training = dict(training or {})
         self._lock = threading.Lock()
@@ -221,12 +225,16 @@ class Tokenizer:
         """Texts (large_string or large_binary) cut at added tokens and allowed special ones, None where they hold none."""
         finder = self._added_finder
         if allow_special:
-            finder = SpecialFinder.of(allow_special, self.special_tokens, self.added_tokens, self.model.vocab)
+            finder = self._make_finder(allow_special)
         return None if finder is None else finder.split(texts)
 
     @cached_property
     def _added_finder(self) -> SpecialFinder | None:
-        return SpecialFinder.of(False, self.special_tokens, self.added_tokens, self.model.vocab)
+        return self._make_finder(False)
+
+    def _make_finder(self, allow_special: Allowed) -> SpecialFinder | None:
+        model = self.model
+        return SpecialFinder.of(allow_special, model.special_tokens, model.added_tokens, model.vocab, model.token_flags)
 
     def _join(self, parts: Encoded, split: SplitTexts) -> Encoded:
         ids, unknown = join_parts(parts.ids, parts.unknown, split)
@@ -286,6 +294,8 @@ class Tokenizer:
     def describe_unknown(self, text: str | bytes, place: str, first: int = 0) -> str:
         """Which character of a text the alphabet lacks, where, and what to do about it; `first`: the text begins there."""
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        if isinstance(self.model, BpeModel) and self.model.lacks_bytes:
+            return f"{place}: it is not UTF-8, and this model has no token for some of its bytes; repair the text"
         namer = PlaceNamer(text, self.normalizer, first)
         if isinstance(self.model, WordPieceModel):
             return describe_lost_word(self.model, self.pretokenizer, place, namer)
@@ -328,7 +338,17 @@ class Tokenizer:
         if skip_special_tokens:
             special = {self.model.vocab[token] for token in self.special_tokens}
             ids = [token_id for token_id in ids if token_id not in special]
+        if self.decoder is not None:
+            return self.decoder.decode(self._written_tokens(ids)).encode("utf-8", "surrogatepass")
         return self.model.spell(ids, between_words=b" " if self.pretokenizer.drops_spaces else b"")
+
+    def _written_tokens(self, ids: Iterable[int]) -> list[str]:
+        """Tokens as the file that the decoder came from has them: with byte fallback a space is a space, here it shows as `Ġ`."""
+        found = self.model.tokens_of(ids)
+        if not (isinstance(self.model, BpeModel) and self.model.alphabet.byte_fallback and self.pretokenizer.marks_spaces):
+            return found
+        reserved = self.model.reserved_tokens
+        return [token if token in reserved else token.replace(MARKER, " ") for token in found]
 
 
 def _check_utf_8(data: bytes) -> None:

@@ -77,6 +77,7 @@ def _extend_tokenizer(
         "pretokenizer": extended.pretokenizer,
         "normalizer": extended.normalizer,
         "template": extended.template if options.template.is_empty else options.template,
+        "decoder": extended.decoder,
     }
     return Tokenizer(longer, **parts, training=training), rules
 

@@ -199,24 +199,70 @@ def fingerprint_counts(counts: pa.Table, *, with_order: bool) -> str:
 
 
 def check_counts(counts: pa.Table, place: str) -> pa.Table:
-    """Word counts from a file are as `schemas.WORD_COUNTS` says: words not empty, each once; counts positive."""
-    try:
-        counts = counts.select(schemas.WORD_COUNTS.names).cast(schemas.WORD_COUNTS)
-    except (KeyError, pa.ArrowInvalid, ValueError) as error:
-        raise DataError(f"{place}: not word counts ({error}); columns must be word, count, first_seen") from None
-    if counts.num_rows == 0:
-        return counts
-    if pc.min(counts["count"]).as_py() < 1:
-        raise DataError(f"{place}: a word count is below 1; count the corpus again")
+    """Word counts from a file as `schemas.WORD_COUNTS` says, in the order of `sort_counts`.
+
+    Without `first_seen`, rows are in order of first occurrence. Raises `DataError`, which names `place` and the row (from 0 on),
+    for words that are empty or stand twice, and for counts that are no whole numbers from 1 on.
+    """
+    if "first_seen" not in counts.column_names:
+        counts = counts.append_column("first_seen", pa.array(np.arange(counts.num_rows)))
+    if missing := {"word", "count"} - {*counts.column_names}:
+        raise DataError(f"{place}: not word counts, there is no column {min(missing)}; columns must be word, count, first_seen")
+    columns = [_read_column(counts[name].combine_chunks(), name, place) for name in schemas.WORD_COUNTS.names]
+    counts = pa.table(columns, schema=schemas.WORD_COUNTS)
+    _refuse_row(place, pc.less(counts["count"], 1), "the count is below 1; leave the row out")
+    _refuse_row(place, pc.equal(pc.binary_length(counts["word"]), 0), "the word is empty; leave the row out")
+    _refuse_repeats(place, counts["word"], "the word stands in row {} too; add both counts up")
+    _refuse_repeats(place, counts["first_seen"], "row {} has the same first_seen; number the rows, or leave the column out")
     if np.dot(counts["count"].to_numpy().astype(np.float64), pc.binary_length(counts["word"]).to_numpy()) > MOST_PAIRS:
         raise DataError(f"{place}: the counts are too large to add up in 64 bits; divide them all")
-    if pc.min(pc.binary_length(counts["word"])).as_py() < 1:
-        raise DataError(f"{place}: an empty word; count the corpus again")
-    if pc.count_distinct(counts["word"]).as_py() != counts.num_rows:
-        raise DataError(f"{place}: a word stands twice; count the corpus again")
-    if pc.count_distinct(counts["first_seen"]).as_py() != counts.num_rows:
-        raise DataError(f"{place}: two words have the same first_seen; count the corpus again")
-    return counts
+    return counts if _is_sorted(counts) else sort_counts(counts)
+
+
+def _read_column(column: pa.Array, name: str, place: str) -> pa.Array:
+    """A column in the type of the schema: words are text or bytes, counts whole numbers, also those that a float type holds."""
+    target = schemas.WORD_COUNTS.field(name).type
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    is_word = name == "word"
+    fits = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    takes = fits if is_word else (pa.types.is_integer, pa.types.is_floating)
+    if not any(test(column.type) for test in takes):
+        wanted = "text or bytes" if is_word else "whole numbers"
+        raise DataError(f"{place}: not word counts, the column {name} is of type {column.type}; it must hold {wanted}")
+    _refuse_row(place, pc.is_null(column), f"{name} is null; leave the row out")
+    if pa.types.is_floating(column.type):
+        column = column.cast(pa.float64())
+        whole = pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63))
+        _refuse_row(place, pc.invert(whole), f"{name} is no whole number below 2^63; correct it", column)
+    if pa.types.is_uint64(column.type):
+        too_large = pc.greater(column, pa.scalar((1 << 63) - 1, pa.uint64()))
+        _refuse_row(place, too_large, f"{name} is not below 2^63; correct it", column)
+    return column.cast(target)
+
+
+def _refuse_row(place: str, wrong: pa.Array | pa.ChunkedArray, reason: str, values: pa.Array | None = None) -> None:
+    """Raises `DataError` for the first row that is wrong."""
+    row = pc.index(wrong, True).as_py()
+    if row >= 0:
+        shown = "" if values is None else f" ({values[row].as_py()})"
+        raise DataError(f"{place}, row {row}: {reason}{shown}")
+
+
+def _refuse_repeats(place: str, column: pa.ChunkedArray, reason: str) -> None:
+    if pc.count_distinct(column).as_py() == len(column):
+        return
+    first: dict[object, int] = {}
+    for row, value in enumerate(column.to_pylist()):
+        if first.setdefault(value, row) != row:
+            raise DataError(f"{place}, row {row}: {reason.format(first[value])}")
+
+
+def _is_sorted(counts: pa.Table) -> bool:
+    """Whether rows are by count, highest first, then by word; `first_seen` need not be dense."""
+    numbers, words = counts["count"].to_numpy(), counts["word"].combine_chunks()
+    ties = np.flatnonzero(numbers[1:] == numbers[:-1])
+    before, after = words.take(pa.array(ties)), words.take(pa.array(ties + 1))
+    return not (numbers[1:] > numbers[:-1]).any() and bool(pc.all(pc.less(before, after), min_count=0).as_py())
 
 
 def binary_buffers(words: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:

@@ -55,10 +55,12 @@ def refuse_options(tokenizer: Tokenizer, target: str) -> None:
 
 
 def refuse_added(tokenizer: Tokenizer, target: str) -> None:
-    """Formats other than ours and Hugging Face's know no tokens that are found in every text."""
+    """Formats other than ours and Hugging Face's know no tokens that are found in every text, or with whitespace."""
     if tokenizer.added_tokens:
         token = tokenizer.added_tokens[0]
         raise UsageError(f"{target} cannot say that {token!r} is found in every text; use --to native or --to huggingface")
+    for token, flags in tokenizer.model.token_flags.items():
+        raise UsageError(f"{target} cannot say that {token!r} is found with {flags[0]}; use --to native or --to huggingface")
 
 
 def bpe_model_of(tokenizer: Tokenizer, target: str) -> BpeModel:
@@ -75,11 +77,13 @@ def refuse_marks(model: BpeModel, target: str) -> None:
 
 
 def refuse_parts(tokenizer: Tokenizer, target: str) -> None:
-    """Formats that hold a model alone have no normalizer and no template."""
+    """Formats that hold a model alone have no normalizer, no template and no decoder."""
     if not tokenizer.normalizer.is_identity:
         raise UsageError(f"{target} cannot say that text is normalized by {tokenizer.normalizer}; use --to native")
     if not tokenizer.template.is_empty:
         raise UsageError(f"{target} cannot say which special tokens stand around a text; use --to native")
+    if tokenizer.decoder is not None:
+        raise UsageError(f"{target} cannot say that its decoder makes another text of the tokens; use --to native")
 
 
 def refuse_characters(tokenizer: Tokenizer, target: str) -> None:

@@ -27,6 +27,8 @@ VOCAB, MERGES, SPECIALS = "vocab.json", "merges.txt", "special_tokens_map.json"
 #: The one special token that GPT-2's vocab.json holds without a word.
 _END = "<|endoftext|>"
 _HEADER = "#version"
+#: What the last token of a word ends with in the files of CLIP and others.
+_SUFFIX = "</w>"
 
 
 def loads(files: Mapping[str, bytes]) -> Tokenizer:
@@ -39,7 +41,13 @@ def loads(files: Mapping[str, bytes]) -> Tokenizer:
             raise TokenizerFileError(f"{name}: it is missing; {VOCAB} and {MERGES} belong together")
     vocab = _parse(files, VOCAB)
     lines = _parse_merges(files[MERGES])
-    specials = _read_specials(_parse(files, SPECIALS)) if SPECIALS in files else [_END] * (_END in vocab)
+    for number, (_, right) in lines:
+        if right.endswith(_SUFFIX):
+            raise TokenizerFileError(
+                f"{MERGES}, line {number}: {excerpt(right)} ends a word, as the tokens of CLIP do and none of GPT-2; what else "
+                "that tokenizer does these files do not say: give its tokenizer.json"
+            )
+    specials = read_specials(_parse(files, SPECIALS)) if SPECIALS in files else [_END] * (_END in vocab)
     return build_tokenizer(
         vocab,
         [rule for _, rule in lines],
@@ -108,8 +116,8 @@ def _parse_merges(content: bytes) -> list[tuple[int, Rule]]:
     return rules
 
 
-def _read_specials(document: dict[str, Any]) -> list[str]:
-    """Each value is a token, an object with its text under `content`, or a list of these."""
+def read_specials(document: dict[str, Any]) -> list[str]:
+    """Special tokens of special_tokens_map.json: each value is a token, an object with it under `content`, or a list of these."""
     found: dict[str, None] = {}
     for key, value in document.items():
         for entry in value if isinstance(value, list) else [value]:

@@ -19,12 +19,14 @@ from tokenmill.code_points import CodePointModel
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import huggingface_bpe, huggingface_wordpiece
 from tokenmill.formats.building import bpe_model_of
-from tokenmill.formats.huggingface_cutting import check_decoder, read_cutting, write_decoder, write_pretokenizer
+from tokenmill.formats.huggingface_cutting import read_cutting, write_pretokenizer
+from tokenmill.formats.huggingface_decoders import read_decoder, write_decoder
 from tokenmill.formats.huggingface_fields import (
     ANYTHING,
     Fields,
     check_fields,
     read_component,
+    typed,
 )
 from tokenmill.formats.huggingface_parts import read_parts, write_normalizer, write_template
 from tokenmill.formats.huggingface_tokens import read_tokens, write_added
@@ -33,13 +35,12 @@ from tokenmill.tokenizer import Tokenizer
 from tokenmill.wordpiece import WordPieceModel
 
 _VERSION = "1.0"
-_NONE = (None,)
 
 #: The fields of each component, and the values that are taken.
 _TOP: Fields = {
     **dict.fromkeys(("version", "model", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder"), ANYTHING),
-    "truncation": _NONE,
-    "padding": _NONE,
+    # Rows are cut and filled up as the call says, here as in transformers.
+    **dict.fromkeys(("truncation", "padding"), ANYTHING),
 }
 
 # --- import -----------------------------------------------------------------------------------------------------------------
@@ -53,15 +54,35 @@ def loads(content: bytes) -> Tokenizer:
 def from_document(document: dict[str, Any]) -> Tokenizer:
     """As `loads`, from the object that the file holds."""
     check_fields("", document, _TOP)
-    model = read_component(document, "model", {"BPE", "WordPiece"})
-    if model is None:
-        raise TokenizerFileError("model: there is none; BPE or WordPiece belongs there")
+    for key in ("truncation", "padding"):
+        typed(key, document.get(key) or {}, dict)
+    model = _read_model(document)
     if model["type"] == "WordPiece":
-        return read_parts(document, huggingface_wordpiece.read_tokenizer(document, model, read_tokens(document, model)))
-    cutting = read_cutting(document)
-    check_decoder(document, cutting)
-    read = huggingface_bpe.read_model(model, cutting, read_tokens(document, model))
-    return read_parts(document, Tokenizer(read, pretokenizer=cutting.pretokenizer))
+        read = huggingface_wordpiece.read_tokenizer(document, model, read_tokens(document, model))
+        symbols = "plain"
+    else:
+        cutting = read_cutting(document)
+        symbols = cutting.symbols
+        read = Tokenizer(
+            huggingface_bpe.read_model(model, cutting, read_tokens(document, model)), pretokenizer=cutting.pretokenizer
+        )
+    read.decoder = read_decoder(document, read.model, symbols)
+    return read_parts(document, read)
+
+
+def _read_model(document: dict[str, Any]) -> dict[str, Any]:
+    """The component model; old files do not say its type, which its fields tell."""
+    model = typed("model", document.get("model") or {}, dict)
+    if model and "type" not in model:
+        known = {"BPE": "merges", "WordPiece": "max_input_chars_per_word"}
+        kinds = [kind for kind, field in known.items() if field in model]
+        if len(kinds) != 1:
+            raise TokenizerFileError("model.type: it is missing, and the fields do not tell it; BPE or WordPiece belongs there")
+        model = {"type": kinds[0], **model}
+    found = read_component({"model": model or None}, "model", {"BPE", "WordPiece"})
+    if found is None:
+        raise TokenizerFileError("model: there is none; BPE or WordPiece belongs there")
+    return found
 
 
 # --- export -----------------------------------------------------------------------------------------------------------------
@@ -88,7 +109,8 @@ def dumps(tokenizer: Tokenizer) -> bytes:
 def _write_model(tokenizer: Tokenizer) -> dict[str, Any]:
     """The pre-tokenizer, the decoder and the model."""
     if isinstance(tokenizer.model, WordPieceModel):
-        return huggingface_wordpiece.write_parts(tokenizer, tokenizer.model)
+        parts = huggingface_wordpiece.write_parts(tokenizer, tokenizer.model)
+        return {"pre_tokenizer": parts["pre_tokenizer"], "decoder": write_decoder(tokenizer), "model": parts["model"]}
     model = bpe_model_of(tokenizer, "a BPE file for Hugging Face")
     if isinstance(model, CodePointModel):
         raise UsageError("a file for Hugging Face would have to list every code point; use --to native")

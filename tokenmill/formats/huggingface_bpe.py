@@ -56,6 +56,7 @@ def read_model(model: dict[str, Any], cutting: Cutting, tokens: Tokens) -> BpeMo
             # Where all 256 bytes are tokens, nothing is unknown.
             fuse_unk=flags["fuse_unk"] and not of_bytes,
             added_tokens=tokens.added,
+            token_flags=tokens.flags,
         )
     except UsageError as error:
         raise TokenizerFileError(f"model: {error}") from None

@@ -1,4 +1,4 @@
-"""The pre-tokenizers and decoders of a Hugging Face tokenizer.json, and which pre-tokenizer of ours cuts the same words.
+"""The pre-tokenizers of a Hugging Face tokenizer.json, and which pre-tokenizer of ours cuts the same words.
 
 Words are cut by steps: digits by a Split, then words by Split, ByteLevel, Whitespace, BertPreTokenizer or not at all. What their
 characters become is the last step: ByteLevel makes bytes visible; Metaspace shows spaces as `Ġ`, as our models of characters do.
@@ -6,7 +6,6 @@ characters become is the last step: ByteLevel makes bytes visible; Metaspace sho
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 from tokenmill.alphabets import MARKER
@@ -42,8 +41,6 @@ _COMPONENTS = {
 }
 #: Pre-tokenizers that go by a name there.
 _BY_NAME = {"Whitespace": "whitespace-punct", "BertPreTokenizer": "bert"}
-#: Decoders that are taken where tokens are characters: what they do changes no id, and decoding is done as the model says.
-_DECODERS = {"Fuse", "Metaspace", "WordPiece", "BPEDecoder", "ByteFallback", "Replace", "Strip", "Sequence"}
 
 #: Our pre-tokenizers as patterns of Hugging Face's engine, in which `$` is the end of a line and `\z` that of the text.
 _SPLITS = {name: pattern.replace(r"\s+$", r"\s+\z") for name, pattern in PATTERNS.items()}
@@ -88,15 +85,6 @@ def read_cutting(document: dict[str, Any]) -> Cutting:
             f"pre_tokenizer: {', '.join(step['type'] for _, step in parts)} one after another are not known here"
         )
     return Cutting(PreTokenizer(name, digits), symbols)
-
-
-def check_decoder(document: dict[str, Any], cutting: Cutting) -> None:
-    """Bytes must be made visible and be read back; what is done to tokens of characters changes no id."""
-    decoder = document.get("decoder")
-    if cutting.symbols == "bytes" and decoder is None:
-        raise TokenizerFileError("decoder: there is none; ByteLevel belongs there")
-    if decoder is not None:
-        refuse_others("decoder", decoder, {"ByteLevel"} if cutting.symbols == "bytes" else _DECODERS)
 
 
 def _read_digits(place: str, step: dict[str, Any]) -> int | None:
@@ -155,23 +143,6 @@ def shows_spaces(tokenizer: Tokenizer) -> bool:
     )
 
 
-def write_decoder(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The component that gives the same text for ids, special tokens apart."""
-    model = tokenizer.model
-    if model.takes_any_bytes:
-        return write_byte_level(use_regex=True)
-    if isinstance(model, BpeModel) and model.alphabet.byte_fallback:
-        return {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
-    last = _metaspace() if shows_spaces(tokenizer) else {"type": "Fuse"}
-    if not isinstance(model, BpeModel) or not model.marks.text:
-        return last
-    prefix, suffix = model.marks.prefix, model.marks.suffix
-    if tokenizer.pretokenizer.drops_spaces:
-        return {"type": "WordPiece", "prefix": prefix, "cleanup": False} if prefix else {"type": "BPEDecoder", "suffix": suffix}
-    pattern = rf"\A{re.escape(prefix)}(?!\z)" if prefix else rf"(?<!\A){re.escape(suffix)}\z"
-    return {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"Regex": pattern}, "content": ""}, last]}
-
-
 def write_byte_level(*, use_regex: bool) -> dict[str, Any]:
     """The component ByteLevel, as pre-tokenizer and as decoder."""
     return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
@@ -193,12 +164,13 @@ def _write_words(cutter: PreTokenizer, *, of_bytes: bool) -> list[dict[str, Any]
 def _write_symbols(tokenizer: Tokenizer) -> list[dict[str, Any]]:
     if tokenizer.model.takes_any_bytes:
         return [write_byte_level(use_regex=tokenizer.pretokenizer.name == "gpt2")]
-    return [_metaspace()] if shows_spaces(tokenizer) else []
+    return [write_metaspace()] if shows_spaces(tokenizer) else []
 
 
 def _split(pattern: str) -> dict[str, Any]:
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
 
 
-def _metaspace() -> dict[str, Any]:
+def write_metaspace() -> dict[str, Any]:
+    """The component Metaspace that shows a space as `Ġ` and does nothing else, as pre-tokenizer and as decoder."""
     return {"type": "Metaspace", "replacement": MARKER, "prepend_scheme": "never", "split": False}

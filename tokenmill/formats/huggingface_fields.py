@@ -21,15 +21,22 @@ ANYTHING = Anything()
 Fields = dict[str, Container[Any]]
 
 
-def steps(place: str, component: Any, key: str) -> list[tuple[str, dict[str, Any]]]:
-    """The parts of a Sequence with their places; a component alone is the only part."""
+#: How deep sequences may stand inside sequences.
+_MOST_DEPTH = 20
+
+
+def steps(place: str, component: Any, key: str, *, depth: int = 0) -> list[tuple[str, dict[str, Any]]]:
+    """The parts of a Sequence with their places, those of a Sequence inside it too; a component alone is the only part."""
     if component is None:
         return []
     if type_of(place, component) != "Sequence":
         return [(place, component)]
+    if depth == _MOST_DEPTH:
+        raise TokenizerFileError(f"{place}: more than {_MOST_DEPTH} sequences stand inside each other; write them as one")
     check_fields(place, component, {"type": ANYTHING, key: ANYTHING})
     parts = typed(f"{place}.{key}", component.get(key), list)
-    return [(f"{place}.{key}[{number}]", part) for number, part in enumerate(parts)]
+    found = (steps(f"{place}.{key}[{number}]", part, key, depth=depth + 1) for number, part in enumerate(parts))
+    return [step for inner in found for step in inner]
 
 
 def read_component(document: dict[str, Any], place: str, known: Container[str]) -> dict[str, Any] | None:
@@ -67,5 +74,12 @@ def check_fields(place: str, component: dict[str, Any], fields: Fields) -> None:
         where = f"{place}.{field}" if place else field
         if field not in fields:
             raise TokenizerFileError(f"{where}: this field is not known here; known are {', '.join(fields)}")
-        if value not in fields[field]:
+        if not _is_among(value, fields[field]):
             raise TokenizerFileError(f"{where}: {excerpt(value)} is not known here")
+
+
+def _is_among(value: Any, taken: Container[Any]) -> bool:
+    """`value in taken`, where 1 and 0 are no flags: Python takes them for True and False."""
+    if isinstance(taken, tuple) and isinstance(value, bool | int | float):
+        return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in taken)
+    return value in taken

@@ -10,6 +10,8 @@ from typing import Any
 
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, refuse_others, steps, typed
+from tokenmill.formats.huggingface_patterns import read_kind, write_pattern
+from tokenmill.formats.huggingface_tokens import check_normalized
 from tokenmill.formats.json_text import excerpt
 from tokenmill.normalizers import Normalizer, Replace, Step
 from tokenmill.pretokenizers import PreTokenizer
@@ -39,9 +41,10 @@ def read_parts(document: dict[str, Any], tokenizer: Tokenizer) -> Tokenizer:
     """The tokenizer with the normalizer and the post-processor of a document."""
     normalizer = read_normalizer(document.get("normalizer"), tokenizer.pretokenizer)
     template = read_template(document.get("post_processor"), tokenizer.model.vocab)
+    check_normalized(document, normalizer)
     parts: dict[str, Any] = {"pretokenizer": tokenizer.pretokenizer, "normalizer": normalizer, "template": template}
     try:
-        return Tokenizer(tokenizer.model, **parts, training=tokenizer.training)
+        return Tokenizer(tokenizer.model, **parts, decoder=tokenizer.decoder, training=tokenizer.training)
     except UsageError as error:
         raise TokenizerFileError(f"post_processor: {error}") from None
 
@@ -82,12 +85,10 @@ def _read_bert(place: str, step: dict[str, Any]) -> list[Step]:
 
 def _read_replace(place: str, step: dict[str, Any]) -> Replace:
     check_fields(place, step, _REPLACE)
-    pattern, content = typed(f"{place}.pattern", step.get("pattern"), dict), typed(f"{place}.content", step.get("content"), str)
-    if len(pattern) != 1 or not pattern.keys() <= {"String", "Regex"}:
-        raise TokenizerFileError(f"{place}.pattern: {excerpt(pattern)} is neither String nor Regex")
-    ((kind, text),) = pattern.items()
+    content = typed(f"{place}.content", step.get("content"), str)
+    kind, text = read_kind(f"{place}.pattern", step.get("pattern"))
     try:
-        return Replace(typed(f"{place}.pattern.{kind}", text, str), content, is_regex=kind == "Regex")
+        return Replace(text, content, is_regex=kind == "Regex")
     except UsageError as error:
         raise TokenizerFileError(f"{place}: {error}") from None
 
@@ -97,7 +98,7 @@ def write_normalizer(normalizer: Normalizer, pretokenizer: PreTokenizer) -> dict
     parts: list[dict[str, Any]] = []
     for step in normalizer.steps:
         if isinstance(step, Replace):
-            pattern = {"Regex" if step.is_regex else "String": step.pattern}
+            pattern = {"Regex": write_pattern(step.pattern)} if step.is_regex else {"String": step.pattern}
             parts.append({"type": "Replace", "pattern": pattern, "content": step.content})
         elif step in _NAMES and not (step == "lowercase" and parts and _joins(parts[-1], step)):
             parts.append({"type": _NAMES[step]})

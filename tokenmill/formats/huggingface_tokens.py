@@ -1,10 +1,12 @@
 """The `added_tokens` of a Hugging Face tokenizer.json: special tokens, and others that are found in every text.
 
-Both are found before the text is normalized and cut, unless `normalized` is true. Where there is no normalizer that is the same,
-as long as no token of the one kind can overlap with one of the other: Hugging Face looks for those that are not normalized first.
+Hugging Face looks for those with `normalized` in the normalized text, after all others; here all are looked for together in the
+text as it is. So they are taken where both find the same: no character of theirs is touched by the normalizer, or made by it, and
+none of them can overlap with one of the other kind.
 
-Ids: Hugging Face takes that of `model.vocab`, or the next one behind it. A token that stands in `model.vocab` can come out of the
-model too, where that looks whole words or characters up; ours never does, so such files are refused.
+Ids: Hugging Face takes that of `model.vocab`; tokens that are not there are numbered in the order of the list, from the size of
+`model.vocab` on, whatever the file says. A token that stands in `model.vocab` can come out of the model too, where that looks
+whole words or characters up; ours never does, so such files are refused.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, typed
 from tokenmill.formats.json_text import excerpt
 from tokenmill.models import BpeModel, Model
+from tokenmill.names import TOKEN_FLAGS
+from tokenmill.normalizers import Normalizer, find_touched
 from tokenmill.tokenizer import Tokenizer
 
 #: The fields of a token, and the values that are taken.
 _FIELDS: Fields = {
     **dict.fromkeys(("id", "content", "normalized", "special"), ANYTHING),
-    **dict.fromkeys(("single_word", "lstrip", "rstrip"), (False,)),
+    **dict.fromkeys(TOKEN_FLAGS, (True, False)),
 }
 _BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")
 #: How many pairs of tokens are tried for an overlap.
@@ -30,11 +34,12 @@ _MOST_PAIRS = 1 << 20
 
 
 class Tokens(NamedTuple):
-    """The vocabulary of a file, added tokens too, and which of these are special and which are not."""
+    """The vocabulary of a file, added tokens too, which of these are special and which are not, and how they are found."""
 
     vocab: dict[str, int]
     specials: tuple[str, ...]
     added: tuple[str, ...]
+    flags: dict[str, tuple[str, ...]]
 
 
 class _Added(NamedTuple):
@@ -45,6 +50,7 @@ class _Added(NamedTuple):
     token_id: Any
     special: bool
     normalized: bool
+    flags: tuple[str, ...]
 
 
 # --- import -----------------------------------------------------------------------------------------------------------------
@@ -53,21 +59,25 @@ class _Added(NamedTuple):
 def read_tokens(document: dict[str, Any], model: dict[str, Any]) -> Tokens:
     """The tokens of a document. Raises `TokenizerFileError` for those that cannot be found here as Hugging Face does."""
     held = typed("model.vocab", model.get("vocab"), dict)
+    entries = read_entries(document)
+    ids = _number_entries(entries, held)
+    _check_made(entries, held, model)
+    _check_order(entries)
+    specials = tuple(entry.content for entry in entries if entry.special)
+    added = tuple(entry.content for entry in entries if not entry.special)
+    return Tokens({**held, **ids}, specials, added, {entry.content: entry.flags for entry in entries if entry.flags})
+
+
+def read_entries(document: dict[str, Any]) -> list[_Added]:
+    """The entries of a document, each token once: Hugging Face passes over one that comes again."""
     listed = typed("added_tokens", document.get("added_tokens", []), list)
-    entries = [_read_entry(f"added_tokens[{place}]", entry) for place, entry in enumerate(listed)]
-    vocab = dict(held)
-    for entry in entries:
-        if vocab.setdefault(entry.content, entry.token_id) != entry.token_id:
-            raise TokenizerFileError(
-                f"{entry.where}.id: {excerpt(entry.token_id)}, but {entry.content!r} has the id {vocab[entry.content]} "
-                "in model.vocab"
-            )
-    plain = [entry for entry in entries if not entry.special]
-    if plain:
-        _check_made(plain, held, model)
-        _check_ids(entries, held)
-        _check_order(entries, document)
-    return Tokens(vocab, tuple(entry.content for entry in entries if entry.special), tuple(entry.content for entry in plain))
+    entries: dict[str, _Added] = {}
+    for place, entry in enumerate(listed):
+        read = _read_entry(f"added_tokens[{place}]", entry)
+        first = entries.setdefault(read.content, read)
+        if first._replace(where=read.where) != read:
+            raise TokenizerFileError(f"{read.where}: {read.content!r} stands at {first.where} too, with other values; keep one")
+    return list(entries.values())
 
 
 def _read_entry(where: str, entry: Any) -> _Added:
@@ -77,16 +87,18 @@ def _read_entry(where: str, entry: Any) -> _Added:
         raise TokenizerFileError(f"{where}.special: it is missing; true or false belongs there")
     special = typed(f"{where}.special", entry["special"], bool)
     normalized = entry.get("normalized", False) if special else typed(f"{where}.normalized", entry.get("normalized"), bool)
-    return _Added(where, content, entry.get("id"), special, bool(normalized))
+    flags = tuple(flag for flag in TOKEN_FLAGS if entry.get(flag, False))
+    return _Added(where, content, entry.get("id"), special, bool(normalized), flags)
 
 
-def _check_made(plain: Sequence[_Added], vocab: Mapping[str, int], model: dict[str, Any]) -> None:
+def _check_made(entries: Sequence[_Added], vocab: Mapping[str, int], model: dict[str, Any]) -> None:
     """Tokens that the model there would make of a text by itself."""
     looks_up = model.get("type") != "BPE" or any(
         model.get(field) for field in ("ignore_merges", "end_of_word_suffix", "continuing_subword_prefix")
     )
-    for entry in plain:
-        if entry.content in vocab and (looks_up or _is_symbol(entry.content)):
+    for entry in entries:
+        stays = not entry.special or "single_word" in entry.flags
+        if stays and entry.content in vocab and (looks_up or _is_symbol(entry.content)):
             raise TokenizerFileError(
                 f"{entry.where}: {entry.content!r} stands in model.vocab too, where the model finds it; that is not known here"
             )
@@ -97,40 +109,65 @@ def _is_symbol(content: str) -> bool:
     return len(content) < 2 or _BYTE_TOKEN.fullmatch(content) is not None
 
 
-def _check_ids(entries: Sequence[_Added], vocab: Mapping[str, int]) -> None:
-    """Hugging Face numbers tokens that are not in model.vocab by their order, whatever the file says."""
-    given: dict[str, int] = {}
-    last = len(vocab) - 1
+def _number_entries(entries: Sequence[_Added], vocab: Mapping[str, int]) -> dict[str, int]:
+    """The ids that Hugging Face gives. Raises `TokenizerFileError` where the file has another one."""
+    ids: dict[str, int] = {}
+    following = len(vocab)
     for entry in entries:
-        if entry.content not in given:
-            given[entry.content] = vocab.get(entry.content, last + 1)
-            last = max(last, given[entry.content])
-        if not entry.special and given[entry.content] != entry.token_id:
-            raise TokenizerFileError(
-                f"{entry.where}.id: {excerpt(entry.token_id)}, but by its order Hugging Face gives {entry.content!r} the id "
-                f"{given[entry.content]}"
-            )
+        if entry.content in vocab:
+            ids[entry.content], told = vocab[entry.content], f"{entry.content!r} has the id {vocab[entry.content]} in model.vocab"
+        else:
+            ids[entry.content], told = following, f"by its order Hugging Face gives {entry.content!r} the id {following}"
+            following += 1
+        if ids[entry.content] != entry.token_id or isinstance(entry.token_id, bool):
+            raise TokenizerFileError(f"{entry.where}.id: {excerpt(entry.token_id)}, but {told}; write the id that it is to have")
+    return ids
 
 
-def _check_order(entries: Sequence[_Added], document: dict[str, Any]) -> None:
+def _check_order(entries: Sequence[_Added]) -> None:
     """Tokens that are looked for after others, which here are looked for together."""
     late = [entry for entry in entries if entry.normalized]
     early = [entry for entry in entries if not entry.normalized]
-    for entry in late:
-        if not entry.special and document.get("normalizer") is not None:
-            raise TokenizerFileError(f"{entry.where}.normalized: true is not known here before a normalizer")
-    pairs = ((one, other) for one in late for other in early if not (one.special and other.special))
+    pairs = ((one, other) for one in late for other in early)
     if len(late) * len(early) > _MOST_PAIRS:
         raise TokenizerFileError(f"{late[0].where}.normalized: true and false are not known here for so many tokens together")
     for one, other in pairs:
-        if _can_overlap(one.content, other.content):
+        if _can_overlap(one, other):
             raise TokenizerFileError(
                 f"{one.where}.normalized: true is not known here for {one.content!r}, which can overlap with {other.content!r}"
             )
+    strips = next((entry for entry in entries if "rstrip" in entry.flags), None)
+    begins = next((entry for entry in entries if entry.content[:1].isspace()), None)
+    if strips and begins:
+        raise TokenizerFileError(
+            f"{strips.where}.rstrip: true is not known here beside {begins.content!r}, which begins with whitespace"
+        )
 
 
-def _can_overlap(left: str, right: str) -> bool:
-    """Whether a text can hold both with a character in common: `<a` and `ab` in `<ab`."""
+def check_normalized(document: dict[str, Any], normalizer: Normalizer) -> None:
+    """Raises `TokenizerFileError` for tokens that normalizing could make, hide or change."""
+    late = [entry for entry in read_entries(document) if entry.normalized]
+    if normalizer.is_identity or not late:
+        return
+    touched = find_touched(normalizer)
+    for entry in late:
+        if entry.flags:
+            raise TokenizerFileError(
+                f"{entry.where}.normalized: true is not known here with {entry.flags[0]} before a normalizer"
+            )
+        wrong = next((character for character in entry.content if touched is None or touched[ord(character)]), None)
+        if wrong is not None:
+            raise TokenizerFileError(
+                f"{entry.where}.normalized: true is not known here for {entry.content!r}, whose {wrong!r} the normalizer "
+                f"{normalizer} can make or change; write false if the token is to be found as it is written"
+            )
+
+
+def _can_overlap(one: _Added, other: _Added) -> bool:
+    """Whether a text can hold both with a character in common: `<a` and `ab` in `<ab`. Whitespace that is stripped counts too."""
+    left, right = one.content, other.content
+    if (one.flags and (not right.strip() or right != right.strip())) or (other.flags and left != left.strip()):
+        return True
     if left in right or right in left:
         return True
     sizes = range(1, min(len(left), len(right)))
@@ -142,10 +179,19 @@ def _can_overlap(left: str, right: str) -> bool:
 
 def write_added(model: Model) -> list[dict[str, Any]]:
     """The entries of special and added tokens, by id."""
-    switches = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    flags = model.token_flags
     specials = frozenset(model.special_tokens)
     ordered = sorted(model.reserved_tokens, key=lambda token: model.vocab[token])
-    return [{"id": model.vocab[token], "content": token, **switches, "special": token in specials} for token in ordered]
+    return [
+        {
+            "id": model.vocab[token],
+            "content": token,
+            **{flag: flag in flags.get(token, ()) for flag in ("single_word", "lstrip", "rstrip")},
+            "normalized": False,
+            "special": token in specials,
+        }
+        for token in ordered
+    ]
 
 
 def list_vocabulary(tokenizer: Tokenizer) -> list[tuple[str, int]]:

@@ -1,7 +1,4 @@
-"""The model WordPiece of a Hugging Face tokenizer.json, and the parts that go with it: BERT's pre-tokenizer, its decoder.
-
-The decoder's `cleanup`, which takes spaces before punctuation away, changes no id; decoding here leaves them.
-"""
+"""The model WordPiece of a Hugging Face tokenizer.json, and the pre-tokenizers that go with it."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from tokenmill.tokenizer import Tokenizer
 from tokenmill.wordpiece import MOST_CHARACTERS, MOST_LIMIT, WordPieceModel, wordpiece_alphabet
 
 _MODEL: Fields = dict.fromkeys(("type", "vocab", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word"), ANYTHING)
-_DECODER: Fields = dict.fromkeys(("type", "prefix", "cleanup"), ANYTHING)
 #: Pre-tokenizers there and here. (Chinese characters are a matter of BertNormalizer there.)
 _CUTTERS = {"BertPreTokenizer": "bert", "Whitespace": "whitespace-punct"}
 #: What stands for no limit.
@@ -38,26 +34,17 @@ def read_tokenizer(document: dict[str, Any], model: dict[str, Any], tokens: Toke
         alphabet = wordpiece_alphabet("wordpiece", marks_spaces=False, prefix=prefix)
     except UsageError as error:
         raise TokenizerFileError(f"model.continuing_subword_prefix: {error}") from None
-    _check_decoder(document, prefix)
     # An unk token that is an ordinary one there is none that text could make: the words of these pre-tokenizers hold no bracket.
     known = unk if unk in tokens.vocab else None
     specials = tuple(dict.fromkeys([*tokens.specials, *([] if known is None else [known])]))
     most = None if limit > MOST_LIMIT else limit
-    made = WordPieceModel("wordpiece", alphabet, tokens.vocab, (), specials, known, most, added_tokens=tokens.added)
+    found = {"added_tokens": tokens.added, "token_flags": tokens.flags}
+    made = WordPieceModel("wordpiece", alphabet, tokens.vocab, (), specials, known, most, **found)  # type: ignore[arg-type]
     return Tokenizer(made, pretokenizer=PreTokenizer(_CUTTERS[cutter["type"]]))
 
 
-def _check_decoder(document: dict[str, Any], prefix: str) -> None:
-    decoder = read_component(document, "decoder", {"WordPiece"})
-    if decoder is None:
-        return
-    check_fields("decoder", decoder, _DECODER)
-    if decoder.get("prefix", PREFIX) != prefix:
-        raise TokenizerFileError(f"decoder.prefix: {decoder['prefix']!r} is not that of the model, {prefix!r}")
-
-
 def write_parts(tokenizer: Tokenizer, model: WordPieceModel) -> dict[str, Any]:
-    """The components model, pre_tokenizer and decoder. Raises `UsageError` where Hugging Face would not give the same ids."""
+    """The components model and pre_tokenizer. Raises `UsageError` where Hugging Face would not give the same ids."""
     refuse_options(tokenizer, "a file for Hugging Face")
     if model.takes_any_bytes:
         raise UsageError("Hugging Face's WordPiece has tokens of characters, a byte-wordpiece model of bytes; use --to native")
@@ -71,7 +58,6 @@ def write_parts(tokenizer: Tokenizer, model: WordPieceModel) -> dict[str, Any]:
         )
     return {
         "pre_tokenizer": {"type": name},
-        "decoder": {"type": "WordPiece", "prefix": model.continuation_prefix, "cleanup": False},
         "model": {
             "type": "WordPiece",
             "unk_token": model.unk_token,

@@ -13,6 +13,7 @@ from typing import Any
 
 from tokenmill import schemas, wordpiece
 from tokenmill.code_points import CodePointModel
+from tokenmill.decoders import Decoder
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.building import refuse_added, refuse_parts
 from tokenmill.formats.json_text import excerpt, parse_object, strings_to_json, to_json
@@ -35,6 +36,8 @@ _KEYS = {
     "pretokenizer": (str, dict),
     "special_tokens": list,
     "added_tokens": list,
+    "token_flags": dict,
+    "decoder": list,
     "unk": (str, type(None)),
     "unicode": str,
     "training": dict,
@@ -61,10 +64,12 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "pretokenizer": tokenizer.pretokenizer.spec,
         "special_tokens": list(model.special_tokens),
         **({"added_tokens": list(model.added_tokens)} if model.added_tokens else {}),
+        **({"token_flags": {token: list(flags) for token, flags in model.token_flags.items()}} if model.token_flags else {}),
         "unk": model.unk_token,
         "unicode": tokenizer.pretokenizer.unicode_version,
         "training": tokenizer.training,
         **({} if tokenizer.template.spec is None else {"postprocessor": tokenizer.template.spec}),
+        **({} if tokenizer.decoder is None else {"decoder": tokenizer.decoder.spec}),
         **_describe_encoding(model),
     }
     return _write(head, model)
@@ -132,7 +137,8 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     model = _read_code_points(document) if "ids" in document else read_model(document, marks_spaces=pretokenizer.marks_spaces)
     normalizer = _named(Normalizer.of, document, "normalizer", "identity")
     template = _named(Template.of, document, "postprocessor", None)
-    parts = {"pretokenizer": pretokenizer, "normalizer": normalizer, "template": template}
+    decoder = _named(Decoder.of, document, "decoder", None)
+    parts = {"pretokenizer": pretokenizer, "normalizer": normalizer, "template": template, "decoder": decoder}
     try:
         return Tokenizer(model, **parts, training=document.get("training", {}))
     except UsageError as error:
@@ -142,6 +148,14 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
 def _read_tokens(document: dict[str, Any], key: str) -> tuple[str, ...]:
     """`special_tokens` or `added_tokens`."""
     return tuple(_check_string(f"{key}[{place}]", token) for place, token in enumerate(document.get(key, [])))
+
+
+def _read_flags(document: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """`token_flags`: names of flags, by token; the model says which are known."""
+    for token, flags in document.get("token_flags", {}).items():
+        if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
+            raise TokenizerFileError(f"token_flags: {token!r} has {excerpt(flags)}; a list of names belongs there")
+    return {token: tuple(flags) for token, flags in document.get("token_flags", {}).items()}
 
 
 def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
@@ -163,6 +177,7 @@ def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
         ignore_merges=document.get("ignore_merges", False),
         fuse_unk=document.get("fuse_unk", False),
         added_tokens=_read_tokens(document, "added_tokens"),
+        token_flags=_read_flags(document),
     )
 
 
@@ -176,7 +191,8 @@ def _read_wordpiece(document: dict[str, Any], *, marks_spaces: bool) -> WordPiec
         raise TokenizerFileError(f"continuation_prefix: {error}") from None
     limit = document.get("max_word_characters", wordpiece.limit_of(name, None))
     specials, added = (_read_tokens(document, key) for key in ("special_tokens", "added_tokens"))
-    return WordPieceModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"), limit, added_tokens=added)
+    found = {"added_tokens": added, "token_flags": _read_flags(document)}
+    return WordPieceModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"), limit, **found)  # type: ignore[arg-type]
 
 
 def _refuse_keys(document: dict[str, Any], keys: tuple[str, ...]) -> None:
@@ -192,7 +208,7 @@ def _read_code_points(document: dict[str, Any]) -> CodePointModel:
     if document["ids"] != "codepoint" or document.get("model") != "char":
         raise TokenizerFileError(f"ids: {excerpt(document['ids'])} is not known; it can be codepoint in a char model")
     absent = ("merge_rules", "unk", "ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "continuation_prefix")
-    for key in (*absent, "added_tokens"):
+    for key in (*absent, "added_tokens", "token_flags"):
         if document.get(key):
             raise TokenizerFileError(f"{key}: there is none where code points are ids; leave it out")
     if sorted(document["vocab"]) != sorted(specials):

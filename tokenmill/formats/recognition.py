@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.formats import gpt2_files, huggingface, native, tiktoken, vocab_txt
+from tokenmill.formats import gpt2_files, huggingface, native, tiktoken, transformers_files, vocab_txt
 from tokenmill.formats.json_text import parse_object
 from tokenmill.names import TOKENIZER_FORMATS
 from tokenmill.tokenizer import Tokenizer
@@ -18,7 +18,10 @@ _RANK_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?(?:\n|\Z)")
 #: How long a message is at most.
 _MOST_CHARACTERS = 400
 #: The files of a folder that are read, all others are left alone.
-FOLDER_FILES = ("tokenizer.json", gpt2_files.VOCAB, gpt2_files.MERGES, gpt2_files.SPECIALS, vocab_txt.NAME)
+FOLDER_FILES = (
+    *("tokenizer.json", gpt2_files.VOCAB, gpt2_files.MERGES, gpt2_files.SPECIALS, vocab_txt.NAME),
+    *(transformers_files.CONFIG, transformers_files.ADDED),
+)
 
 
 def loads(content: bytes, *, pretokenizer: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Tokenizer:
@@ -44,11 +47,13 @@ def loads_folder(files: Mapping[str, bytes]) -> Tokenizer:
         return loads(files["tokenizer.json"])
     if not {gpt2_files.VOCAB, gpt2_files.MERGES} & files.keys():
         if vocab_txt.NAME in files:
-            return loads(files[vocab_txt.NAME])
+            with _brief_messages():
+                return transformers_files.load_bert(files)
         raise TokenizerFileError(
             f"the folder holds neither tokenizer.json nor {vocab_txt.NAME} nor {gpt2_files.VOCAB} and {gpt2_files.MERGES}"
         )
     with _brief_messages():
+        transformers_files.check_gpt2(files)
         return gpt2_files.loads(files)
 
 

@@ -24,8 +24,9 @@ NAME = "vocab.txt"
 UNK = "[UNK]"
 SPECIALS = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
 _TEMPLATE = {"single": "[CLS] $A [SEP]", "pair": "[CLS] $A [SEP] $B:1 [SEP]:1"}
-#: The unk token, and tokens that continue a word, each on a line of its own.
-_SIGNS = (re.compile(rb"(?m)^\[UNK\]\r?$"), re.compile(rb"(?m)^##."))
+#: The unk token, and tokens that continue a word or another special one, each on a line of its own.
+_SIGNS = (re.compile(rb"(?m)^\[UNK\]\r?$"), re.compile(rb"(?m)^(?:##.|\[PAD\]\r?$|\[CLS\]\r?$)"))
+_BOM = b"\xef\xbb\xbf"
 #: What BERT's own code does to a text, as an option of it.
 _BERT_STEPS = ("bert_clean", "strip_accents", "lowercase")
 
@@ -38,6 +39,8 @@ def is_vocabulary(content: bytes) -> bool:
 def loads(content: bytes, *, normalizer: Normalizer | None = None) -> Tokenizer:
     """A tokenizer from a vocab.txt; `TokenizerFileError` names the line that is wrong. `normalizer`: if they do not tell."""
     vocab = _read_lines(content)
+    if UNK not in vocab:
+        raise TokenizerFileError(f"no line is {UNK}; a {NAME} of BERT has it, another one needs a tokenizer.json")
     specials = tuple(token for token in SPECIALS if token in vocab)
     template = Template.of(_TEMPLATE) if {"[CLS]", "[SEP]"} <= set(specials) else None
     alphabet = wordpiece_alphabet("wordpiece", marks_spaces=False)
@@ -53,11 +56,12 @@ def _tell_normalizer(tokens: Collection[str]) -> Normalizer:
 
 
 def _read_lines(content: bytes) -> dict[str, int]:
+    content = content.removeprefix(_BOM)
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         place = content.count(b"\n", 0, error.start) + 1
-        raise TokenizerFileError(f"line {place}: not UTF-8 at byte {error.start}; a {NAME} is UTF-8 text") from None
+        raise TokenizerFileError(f"line {place}: not UTF-8 at byte {error.start}; save the {NAME} as UTF-8") from None
     vocab: dict[str, int] = {}
     for number, line in enumerate(text.removesuffix("\n").split("\n")):
         token = line.removesuffix("\r")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.alphabets import bytes_of_tokens
+from tokenmill.alphabets import NEVER_IN_UTF_8, bytes_of_tokens
 from tokenmill.code_points import CodePointModel
 from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.models import BpeModel
@@ -32,13 +32,14 @@ def find_unreachable(tokenizer: Tokenizer) -> list[Unreachable]:
     inside a character can stand in a text only beside others: it is unreachable where no merges lead to it. A WordPiece token
     that continues words is unreachable where its characters would not stay together behind another of their kind. Base symbols
     are there for whatever text comes, special and added tokens are not made by the model, and BPE tokens whose marks say that
-    they stand in the middle of words cannot be tried alone: they are not looked at.
+    they stand in the middle of words cannot be tried alone: they are not looked at. Byte tokens of characters that have a token
+    of their own are unreachable too.
     """
     model = tokenizer.model
     if isinstance(model, CodePointModel):
         return []  # a million base symbols and nothing else
     ids = sorted(model.vocab[token] for token in model.vocab.keys() - model.reserved_tokens if _stands_alone(model, token))
-    found = _find_broken(tokenizer, ids)
+    found = [*_find_broken(tokenizer, ids), *_find_spare_bytes(tokenizer)]
     if isinstance(model, WordPieceModel):
         inside = sorted(model.vocab.keys() - model.reserved_tokens, key=lambda token: model.vocab[token])
         found += [one for token in inside if _continues(model, token) and (one := _find_cut(tokenizer, model, token))]
@@ -77,6 +78,21 @@ def _find_broken(tokenizer: Tokenizer, ids: list[int]) -> list[Unreachable]:
         if not whole and (token_id in unmerged or spell_token(tokenizer, token_id) is not None):
             found.append(_describe(tokenizer, token_id, given))
     return found
+
+
+def _find_spare_bytes(tokenizer: Tokenizer) -> list[Unreachable]:
+    """Byte tokens such as `<0x41>` that no text uses: ASCII characters that have a token, and bytes that UTF-8 never holds.
+
+    Other bytes stand for characters that the alphabet lacks.
+    """
+    model = tokenizer.model
+    if not isinstance(model, BpeModel) or not model.alphabet.byte_fallback:
+        return []
+    given = tokenizer.encode_known(pa.array([chr(byte) for byte in range(128)], pa.large_string()))[0].to_pylist()
+    tokens = [model.vocab[token] for token in bytes_of_tokens()]
+    spare = [(tokens[byte], ids) for byte, ids in enumerate(given) if ids and tokens[byte] not in ids]
+    never: list[tuple[int, list[int]]] = [(tokens[byte], []) for byte in sorted(NEVER_IN_UTF_8)]
+    return [_describe(tokenizer, token_id, ids) for token_id, ids in [*spare, *never]]
 
 
 def _find_cut(tokenizer: Tokenizer, model: WordPieceModel, token: str) -> Unreachable | None:
