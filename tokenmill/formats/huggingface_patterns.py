@@ -1,8 +1,8 @@
 """Patterns of a Hugging Face tokenizer.json that mean the same to its engine (Oniguruma) and to the `regex` package.
 
-Both know most of the same signs, and give some of them another meaning: `^` and `$` are ends of lines there and of the text here,
-`[a&&b]` is an intersection there. Matches of nothing are replaced there and left alone here. A pattern is taken where every sign in
-it means the same to both.
+Both know most of the same signs, and give some of them another meaning: `^` and `$` are ends of lines there and of the text
+here, `[a&&b]` is an intersection there. Matches of nothing are replaced there and left alone here. A pattern is taken where
+every sign in it means the same to both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What transformers puts into a folder beside vocab.txt, or vocab.json and merges.txt: what changes ids is honoured or refused.
 
 `tokenizer_config.json` names the class, and says what becomes of capitals, accents and Chinese characters;
-`special_tokens_map.json` names the special tokens, `added_tokens.json` tokens behind the vocabulary. Keys that are not named here change no id.
+`special_tokens_map.json` names the special tokens, `added_tokens.json` tokens behind the vocabulary. Keys that are not named here
+change no id.
 """
 
 from __future__ import annotations
