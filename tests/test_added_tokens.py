@@ -287,7 +287,7 @@ NFC = {"type": "NFC"}
         (document({"content": "<t>", "special": 1}), "added_tokens[0].special: 1 found where bool belongs"),
         (document({"content": "<t>", "normalized": None}), "added_tokens[0].normalized: null found where bool belongs"),
         (document({"content": "<t>", "normalized": True}, normalizer=NFC),
-         "added_tokens[0].normalized: true is not known here for '<t>', whose '<' the normalizer nfc can make or change; write "
+         "added_tokens[0].normalized: true is not known here for '<t>', whose '>' the normalizer nfc can make or change; write "
          "false if the token is to be found as it is written"),
         (document({"content": "<t>"}, {"content": "a<", "normalized": True}),
          "added_tokens[1].normalized: true is not known here for 'a<', which can overlap with '<t>'"),

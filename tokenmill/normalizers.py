@@ -165,8 +165,9 @@ class Normalizer:
         return normalized.tobytes().decode("utf-8")
 
 
-def find_touched(normalizer: Normalizer) -> np.ndarray | None:
-    """bool[0x110000]: the characters that normalizing can change, make of others, or join with their neighbours.
+def find_touched(normalizer: Normalizer) -> tuple[np.ndarray, np.ndarray] | None:
+    """bool[0x110000] each: the characters that normalizing can change, make of others, or join with the one before them; and
+    those that it can join with the one behind them.
 
     None stands for all: where it can take characters out, any text can come together; and where it replaces longer texts.
     """
@@ -183,8 +184,8 @@ def find_touched(normalizer: Normalizer) -> np.ndarray | None:
             return None
         if text[start:end] != character.encode():
             touched[[ord(character), *map(ord, text[start:end].decode())]] = True
-    touched[find_joining(normalizer.steps)] = True
-    return touched
+    joins, leads = find_joining(normalizer.steps)
+    return touched | joins, leads
 
 
 class Runner:

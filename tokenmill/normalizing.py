@@ -282,17 +282,19 @@ def build_form(name: str) -> compose.FormTables:
     )
 
 
-def find_joining(steps: Sequence[object]) -> np.ndarray:
-    """bool[0x110000]: the characters that Unicode forms among the steps can reorder, or join with a neighbour."""
+def find_joining(steps: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
+    """bool[0x110000] each: the characters that Unicode forms among the steps can reorder or join with the one before, or with the
+    one behind.
+    """
     table = load_normalization_table()
-    joins = np.zeros(CODE_POINTS, np.bool_)
+    joins, leads = np.zeros(CODE_POINTS, np.bool_), np.zeros(CODE_POINTS, np.bool_)
     if {"nfc", "nfd", "nfkc", "nfkd", "strip_accents"}.isdisjoint(step for step in steps if isinstance(step, str)):
-        return joins
+        return joins, leads
     joins |= table.combining > 0
-    joins[table.pairs[:, :2].astype(np.int64)] = True
+    joins[table.pairs[:, 1]] = leads[table.pairs[:, 0]] = True
     for jamo in (_LEADS_JAMO, *_JAMO, _HANGUL):
         joins[jamo] = True
-    return joins
+    return joins, leads
 
 
 def _flag_characters(decompositions: Changes, *, composes: bool) -> np.ndarray:
