@@ -167,4 +167,6 @@ def end_at_once(work: Callable[[], Any]) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
+    if (spooling := sys.modules.get("pipeline.spooling")) is not None:
+        spooling.remove_spooled()
     os._exit(code if isinstance(code, int) else int(code is not None))

@@ -20,13 +20,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from pipeline.listing import is_remote, list_local, list_stdlib
 from pipeline.listing_remote import list_remote
 from pipeline.recognition import describe_left_out, recognise_files
+from pipeline.spooling import is_pipe, spool_pipe
 from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.unicode_text import SURROGATE
 from transforms.encodings import name_encoding
+from transforms.folder_keys import without_folder_key
 from transforms.input_formats import DEFAULT_FORMAT, FORMATS, find_by_extension, format_of
 from transforms.read import cut_file
 from transforms.read_dataset import parse_dataset_name
@@ -106,6 +109,11 @@ def _find_input(text: str, options: dict[str, str]) -> _Sweep:
         return _Sweep([_find_dataset(text)])
     if text == "stdlib":
         return _Sweep(_find_stdlib())
+    if is_pipe(text):
+        path = spool_pipe(text)
+        return _Sweep([_Found(None, "stdin", describe_file("", name=path, size=os.path.getsize(path), **options))])
+    if text.startswith("file://"):
+        text = _local_path(text)
     listing = list_remote(text) if is_remote(text) else list_local(text)
     if not listing.files:
         raise UnreadableFileError(f"no file at {text!r}; {_describe_near(text, listing.left_out)}")
@@ -114,6 +122,14 @@ def _find_input(text: str, options: dict[str, str]) -> _Sweep:
     passed_over = _find_unknown(found) if listing.is_swept and options["format"] == "auto" else set()
     kept = [file for file in found if file.source.path not in passed_over]
     return _Sweep(kept, listing.left_out, tuple(sorted(passed_over)))
+
+
+def _local_path(url: str) -> str:
+    """The path that a `file://` URL stands for. Raises `UsageError` for one of another machine."""
+    parts = urlsplit(url)
+    if parts.netloc not in ("", "localhost") or not parts.path:
+        raise UsageError(f"{url}: is not a file of this machine; write file:///folder/file, or the path alone")
+    return unquote(url[len("file://") + len(parts.netloc) :])
 
 
 def _find_unknown(found: Sequence[_Found]) -> set[str]:
@@ -269,7 +285,7 @@ def _open_pool() -> Iterator[ThreadPoolExecutor]:
 def _probe_files(files: Sequence[SourceFile], options: ReadOptions, pool: ThreadPoolExecutor) -> None:
     """Look into every file whose format has no schema that is checked while it is cut; the first one in corpus order raises."""
     probed = [(probe, file) for file in files if (probe := format_of(file).probe) is not None]
-    for _ in pool.map(lambda pair: pair[0](pair[1], options), probed):
+    for _ in pool.map(lambda pair: pair[0](pair[1], without_folder_key(pair[1], options)), probed):
         pass
 
 

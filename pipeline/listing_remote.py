@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import importlib.util
 import posixpath
 from typing import Any
 
@@ -18,9 +19,30 @@ def list_remote(text: str) -> Listing:
     try:
         return _list_pattern(text) if glob.has_magic(text) else _list_prefix(text)
     except ValueError as error:
-        raise UsageError(f"{text}: {error}") from error
+        raise UsageError(f"{text}: {_name_extra(text) or error}") from error
     except OSError as error:
+        if extra := _name_extra(text):
+            raise UsageError(f"{text}: {extra}") from error
         raise UnreadableFileError(f"{text}: cannot be listed: {error}") from error
+
+
+#: The extra of our package that brings a file system, and a module that it installs.
+_EXTRAS = {"gs": ("gcp", "google.cloud.storage"), "s3": ("aws", "boto3")}
+
+
+def _name_extra(text: str) -> str:
+    """What to install where a file system's packages are missing; empty where that is not what is wrong."""
+    extra, module = _EXTRAS.get(text.partition("://")[0], ("", ""))
+    if not extra or _is_installed(module):
+        return ""
+    return f"needs packages that are not installed; pip install 'tokenmill[{extra}]'"
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a package around it
+        return False
 
 
 def _list_prefix(text: str) -> Listing:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tokenmill.normalizers import Normalizer
 from transforms.encodings import name_damage
+from transforms.folder_keys import find_folder_key, set_ids, without_folder_key
 from transforms.growth import bound_growth
 from transforms.input_formats import format_of
 from transforms.read_batches import DocumentBatch
@@ -23,7 +24,7 @@ def cut_file(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[S
 
     Raises `UnreadableFileError`, and `MissingColumnError` where the format has a schema.
     """
-    return format_of(file).cut(file, options, split_bytes)
+    return format_of(file).cut(file, without_folder_key(file, options), split_bytes)
 
 
 def read_split(split: Split, options: ReadOptions) -> Iterator[DocumentBatch]:
@@ -48,7 +49,10 @@ def read_range(part: Range, options: ReadOptions) -> Iterator[DocumentBatch]:
     """Read one range, the rows that are wanted; batches that account for nothing are left out."""
     if part.to_row is not None and part.to_row <= part.from_row:
         return
-    for batch in format_of(part.file).read(part, options):
+    folder_key = find_folder_key(part.file, options.id_column)
+    for batch in format_of(part.file).read(part, without_folder_key(part.file, options)):
+        if folder_key is not None:
+            batch = set_ids(batch, folder_key)
         if part.file.encoding:
             batch = _name_encoding(batch, part.file.encoding)
         if part.to_row is not None:

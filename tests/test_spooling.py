@@ -1,0 +1,54 @@
+"""Standard input and pipes as inputs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from pipeline.spooling import is_pipe, spool_pipe
+from tests.reading import documents_of, read_all
+from tokenmill.errors import UnreadableFileError
+
+
+def test_a_named_pipe_is_read_once_and_kept(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"a\nb\n" * 50_000,))
+    writer.start()
+    for _ in range(2):
+        documents = documents_of(read_all(pipe))
+        assert documents[:2] == [("stdin:0", "a"), ("stdin:1", "b")] and len(documents) == 100_000
+    writer.join()
+    assert not is_pipe(str(tmp_path)) and not is_pipe(str(tmp_path / "none")) and is_pipe("-")
+
+
+def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    pipe = tmp_path / "full"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"a",), daemon=True)
+    writer.start()
+    monkeypatch.setattr("pipeline.spooling._copy", refuse)
+    with pytest.raises(UnreadableFileError, match="behind 0 bytes: No space left on device; name a folder"):
+        spool_pipe(str(pipe))
+
+
+def test_standard_input_is_encoded_and_its_file_goes(tmp_path: Path) -> None:
+    tokenizer = {"merge_rules": [], "vocab": {"a": 0, "b": 1}}
+    (tmp_path / "tok.json").write_text(json.dumps(tokenizer))
+    (tmp_path / "tmp").mkdir()
+    command = [sys.executable, "-m", "pipeline.cli", "encode", "-", "--tokenizer", "tok.json", "--output", "out", "--quiet"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "TMPDIR": str(tmp_path / "tmp")}
+    content = b'{"text": "ab"}\n{"text": "ba"}\n'
+    subprocess.run(command, input=content, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert [(file["name"], file["documents"]) for file in manifest["files"]] == [("stdin", 2)]
+    assert not list((tmp_path / "tmp").glob("tokenmill-stdin-*"))
