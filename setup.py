@@ -75,5 +75,5 @@ setup(
     package_data={"tokenmill": ["py.typed"], "tokenmill.data": ["*.npz"]},
     install_requires=DEPENDENCIES,
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["tokenmill = pipeline.cli:run"]},
+    entry_points={"console_scripts": ["tokenmill = tokenmill.pipeline.cli.main:run"]},
 )

@@ -28,12 +28,12 @@ from benchmarks.errors import BenchmarkError
 from benchmarks.random_texts import make_documents
 from benchmarks.vocabularies import download_package
 from tokenmill import Tokenizer
-from tokenmill.alphabets import CharacterAlphabet
-from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.formats import huggingface
-from tokenmill.normalizers import Normalizer
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.wordpiece import WordPieceModel
+from tokenmill.models.alphabets import CharacterAlphabet
+from tokenmill.models.continuations import ContinuationAlphabet
+from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.pretokenizers import PreTokenizer
 
 Encode = Callable[[list[str]], list[list[int]]]
 

@@ -38,7 +38,7 @@ def run(settings: Settings) -> None:
 def write_blocks(settings: Settings, size: int, folder: Path) -> dict[str, Any]:
     """Train, and encode to packed blocks, which are `blocks.npy` as well; returns what the manifest says in total."""
     limit = ["--limit", "100"] if settings.quick else []
-    command = [str(settings.our_python), "-m", "pipeline.cli"]
+    command = [str(settings.our_python), "-m", "tokenmill"]
     train = [
         "train",
         "stdlib",

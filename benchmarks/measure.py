@@ -120,8 +120,8 @@ def measure_training(trainer_name: str, corpus: Path, vocab_size: int, tokens_fi
 def measure_word(path: Path) -> dict[str, Any]:
     """Train 1,000 merges on the one word that a file holds, and encode it with what was learned, both by tokenmill."""
     from benchmarks.vocabularies import count_words
-    from tokenmill.trainers import train_tokenizer
-    from tokenmill.training_options import TrainingOptions
+    from tokenmill.training.options import TrainingOptions
+    from tokenmill.training.trainers import train_tokenizer
 
     options = TrainingOptions("byte-bpe", "none", merges=WORD_MERGES)
     train_tokenizer(count_words(["GATTACA"], "none"), options)[0].encode("GATTACA")

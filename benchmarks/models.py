@@ -17,11 +17,11 @@ from benchmarks.results import save_result
 from benchmarks.settings import Settings
 from tokenmill import Tokenizer
 from tokenmill.names import PRETOKENIZERS
-from tokenmill.normalizers import Normalizer
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.trainers import train_tokenizer
-from tokenmill.training_options import TrainingOptions
-from tokenmill.word_counts import count_corpus
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.pretokenizers import PreTokenizer
+from tokenmill.training.options import TrainingOptions
+from tokenmill.training.trainers import train_tokenizer
+from tokenmill.training.word_counts import count_corpus
 
 BASE = "byte-bpe, gpt2"
 TOKENS = 32_000

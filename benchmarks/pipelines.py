@@ -98,7 +98,7 @@ def measure_counting(settings: Settings) -> None:
 
 def tool(settings: Settings) -> list[str]:
     """tokenmill's command line, of this checkout."""
-    return [str(settings.our_python), "-m", "pipeline.cli"]
+    return [str(settings.our_python), "-m", "tokenmill"]
 
 
 def watch(settings: Settings, command: list[str]) -> dict[str, Any]:

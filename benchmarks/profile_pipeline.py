@@ -22,14 +22,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.inputs import plan_splits, resolve_inputs
+from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
 from tokenmill.tokenizer import Tokenizer
-from transforms.accounts import SplitAccount
-from transforms.line_blocks import read_line_blocks
-from transforms.memory import keep_freed_memory
-from transforms.read import read_split
-from transforms.splits import ReadOptions, Split
-from transforms.write import ShardWriter
+from tokenmill.transforms.accounts import SplitAccount
+from tokenmill.transforms.line_blocks import read_line_blocks
+from tokenmill.transforms.memory import keep_freed_memory
+from tokenmill.transforms.read import read_split
+from tokenmill.transforms.splits import ReadOptions, Split
+from tokenmill.transforms.write import ShardWriter
 
 #: One split of so many is timed.
 STEP = 4
@@ -52,7 +52,7 @@ class Stopwatch:
 def time_command(words: list[str]) -> float:
     """Seconds a command takes."""
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "pipeline.cli", *words, "--quiet"], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-m", "tokenmill", *words, "--quiet"], check=True, stderr=subprocess.DEVNULL)
     return time.perf_counter() - started
 
 

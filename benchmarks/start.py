@@ -18,8 +18,8 @@ REPEATS = 5
 #: Every kernel of training and encoding with one pre-tokenizer, in one process.
 _ALL_KERNELS = """
 from tokenmill import Tokenizer
-from tokenmill.trainers import train_tokenizer
-from tokenmill.training_options import TrainingOptions
+from tokenmill.training.trainers import train_tokenizer
+from tokenmill.training.options import TrainingOptions
 from benchmarks.vocabularies import count_words
 counts = count_words(["one two three two three three"])
 train_tokenizer(counts, TrainingOptions("byte-bpe", "gpt2", vocab_size=260))[0].encode("one two")

@@ -42,9 +42,9 @@ class TokenmillTrainer(Trainer):
         return pa.array(texts, pa.large_string())
 
     def train(self, batch: Any, vocab_size: int, cores: int) -> Any:
-        from tokenmill.trainers import train_tokenizer
-        from tokenmill.training_options import TrainingOptions
-        from tokenmill.word_counts import combine_counts, sort_counts
+        from tokenmill.training.options import TrainingOptions
+        from tokenmill.training.trainers import train_tokenizer
+        from tokenmill.training.word_counts import combine_counts, sort_counts
 
         started = time.perf_counter()
         with ThreadPoolExecutor(cores) as threads:
@@ -191,8 +191,8 @@ def read_tokens(path: Path) -> list[bytes]:
 
 def _count_part(index: int, texts: Any) -> list[Any]:
     """Tables of the word counts of one core's documents."""
-    from tokenmill.pretokenizers import PreTokenizer
-    from tokenmill.word_counts import WordCounter
+    from tokenmill.text.pretokenizers import PreTokenizer
+    from tokenmill.training.word_counts import WordCounter
 
     counter = WordCounter(PreTokenizer("gpt2"))
     counter.begin_split(index)

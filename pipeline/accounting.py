@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import Any
 
 from tokenmill import errors
-from transforms.accounts import LOST_WORDS
-from transforms.reject_reasons import RejectReasons
-from transforms.splits import SourceFile
+from tokenmill.transforms.accounts import LOST_WORDS
+from tokenmill.transforms.reject_reasons import RejectReasons
+from tokenmill.transforms.splits import SourceFile
 
 #: What is counted of each file, and added up.
 SUMMED = ("documents", "encoded", "empty", "rejected", "replaced", "bytes")
@@ -67,7 +67,7 @@ ANY_REJECTS = MaxRejects(share=Fraction(1))
 
 @dataclass(frozen=True)
 class Books:
-    """What was read: an account of each file, their sums, and why records were rejected (`transforms.reject_reasons`)."""
+    """What was read: an account of each file, their sums, and why records were rejected (`transforms/reject_reasons.py`)."""
 
     files: list[dict[str, Any]]
     totals: dict[str, int]

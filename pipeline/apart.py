@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from pipeline.planning import Corpus, Plan
 from tokenmill.errors import UsageError
+from tokenmill.pipeline.planning import Corpus, Plan
 
 
 def check_apart(corpus: Corpus, output: str) -> None:

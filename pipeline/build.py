@@ -1,6 +1,6 @@
 """`tokenmill build`: count, train, encode and report, as a configuration file says; the next time, only what is new.
 
-OUT/word-counts/   OUT/tokenizer.json   OUT/tokens/   OUT/report.html, OUT/report.json   OUT/_state.json (`pipeline.state`)
+OUT/word-counts/   OUT/tokenizer.json   OUT/tokens/   OUT/report.html, OUT/report.json   OUT/_state.json (`pipeline/state.py`)
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from pipeline import driver, summary
-from pipeline.accounting import MaxRejects
-from pipeline.apart import check_spared
-from pipeline.build_report import REPORTS, check_build_report, plan_build_report, write_build_report
-from pipeline.build_steps import (
+from tokenmill import __version__
+from tokenmill.encoding.templates import Template
+from tokenmill.errors import OutputExistsError
+from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_OPTION_NAMES, choose_unk, default_pretokenizer
+from tokenmill.pipeline import driver, summary
+from tokenmill.pipeline.accounting import MaxRejects
+from tokenmill.pipeline.apart import check_spared
+from tokenmill.pipeline.build_report import REPORTS, check_build_report, plan_build_report, write_build_report
+from tokenmill.pipeline.build_steps import (
     Build,
     Steps,
     choose_rows,
@@ -25,26 +29,31 @@ from pipeline.build_steps import (
     hash_output,
     plan_steps,
 )
-from pipeline.config import BuildConfig
-from pipeline.forked import ForkedWorkers
-from pipeline.listing import UNKNOWN
-from pipeline.options import choose_template
-from pipeline.outputs import OutputFolder, read_manifest
-from pipeline.planning import Corpus, Execution, Plan, document_bytes_of, plan_corpus, split_bytes_of
-from pipeline.progress import Reporter, WatchedView
-from pipeline.report import ReportPlan
-from pipeline.state import OUTPUTS, STATE, State, describe_current, flatten_options, list_changes, parse_state, remember_files
-from pipeline.texts import read_rows
-from tokenmill import __version__
-from tokenmill.errors import OutputExistsError
-from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_OPTION_NAMES, choose_unk, default_pretokenizer
-from tokenmill.normalizers import Normalizer
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.templates import Template
+from tokenmill.pipeline.cli.options import choose_template
+from tokenmill.pipeline.config import BuildConfig
+from tokenmill.pipeline.forked import ForkedWorkers
+from tokenmill.pipeline.listing import UNKNOWN
+from tokenmill.pipeline.outputs import OutputFolder, read_manifest
+from tokenmill.pipeline.planning import Corpus, Execution, Plan, document_bytes_of, plan_corpus, split_bytes_of
+from tokenmill.pipeline.progress import Reporter, WatchedView
+from tokenmill.pipeline.report_command import ReportPlan
+from tokenmill.pipeline.state import (
+    OUTPUTS,
+    STATE,
+    State,
+    describe_current,
+    flatten_options,
+    list_changes,
+    parse_state,
+    remember_files,
+)
+from tokenmill.pipeline.tokenize_command import read_rows
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.training_options import TrainingOptions
-from transforms.files import read_json, write_file_atomically
-from transforms.splits import ReadOptions
+from tokenmill.training.options import TrainingOptions
+from tokenmill.transforms.files import read_json, write_file_atomically
+from tokenmill.transforms.splits import ReadOptions
 
 _SAMPLE_TOKENS = 12
 

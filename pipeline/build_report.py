@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pipeline import summary
-from pipeline.build_steps import Build, hash_output
-from pipeline.planning import Plan
-from pipeline.report import ReportPlan, carry_out, check_report_output, plan_report, write_report
-from pipeline.state import OUTPUTS
+from tokenmill.pipeline import summary
+from tokenmill.pipeline.build_steps import Build, hash_output
+from tokenmill.pipeline.planning import Plan
+from tokenmill.pipeline.report_command import ReportPlan, carry_out, check_report_output, plan_report, write_report
+from tokenmill.pipeline.state import OUTPUTS
 
 #: What is written, by the name of its format.
 REPORTS = {"html": "report.html", "json": "report.json"}

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pipeline import driver
-from pipeline.config import BuildConfig
-from pipeline.fingerprints import describe_job, hash_bytes, key_splits
-from pipeline.outputs import OutputFolder, read_manifest
-from pipeline.planning import Execution, Plan
-from pipeline.progress import count_things
-from pipeline.shaping import RowOptions
-from pipeline.state import OUTPUTS, State, flatten_options
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.training_options import TrainingOptions
+from tokenmill.pipeline import driver
+from tokenmill.pipeline.config import BuildConfig
+from tokenmill.pipeline.fingerprints import describe_job, hash_bytes, key_splits
+from tokenmill.pipeline.outputs import OutputFolder, read_manifest
+from tokenmill.pipeline.planning import Execution, Plan
+from tokenmill.pipeline.progress import count_things
+from tokenmill.pipeline.shaping import RowOptions
+from tokenmill.pipeline.state import OUTPUTS, State, flatten_options
+from tokenmill.text.pretokenizers import PreTokenizer
+from tokenmill.training.options import TrainingOptions
+from tokenmill.transforms.count import CountOptions
+from tokenmill.transforms.files import file_exists, read_file
 from tokenmill.unicode_text import show_printable
-from transforms.count import CountOptions
-from transforms.files import file_exists, read_file
 
 #: How many of many file names are shown.
 _SHOWN = 5

@@ -156,7 +156,7 @@ def end_at_once(work: Callable[[], Any]) -> NoReturn:
     """Do the work and leave with its exit code, without taking the interpreter down.
 
     Python looks for garbage less often: among all that a command imports and loads there is none, and looking took a fifth of its
-    start. (Forked workers look more often again, and not at what they share: see `pipeline.forked`.)
+    start. (Forked workers look more often again, and not at what they share: see `pipeline/forked.py`.)
     """
     gc.set_threshold(1_000_000, 50, 50)
     code: Any = 0
@@ -167,6 +167,6 @@ def end_at_once(work: Callable[[], Any]) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
-    if (spooling := sys.modules.get("pipeline.spooling")) is not None:
+    if (spooling := sys.modules.get("tokenmill.pipeline.spooling")) is not None:
         spooling.remove_spooled()
     os._exit(code if isinstance(code, int) else int(code is not None))

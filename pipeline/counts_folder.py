@@ -16,17 +16,17 @@ import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.accounting import Books
-from pipeline.fingerprints import hash_bytes
-from pipeline.outputs import LEDGER, OutputFolder, sum_ledger
 from tokenmill import __version__, schemas
 from tokenmill.errors import UnreadableFileError, UsageError
-from tokenmill.normalizers import Normalizer
-from tokenmill.parquet_footer import open_parquet, read_table
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
-from transforms.files import list_files, read_file, read_json
-from transforms.write import OutputFile
+from tokenmill.parquet.footer import open_parquet, read_table
+from tokenmill.pipeline.accounting import Books
+from tokenmill.pipeline.fingerprints import hash_bytes
+from tokenmill.pipeline.outputs import LEDGER, OutputFolder, sum_ledger
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.pretokenizers import PreTokenizer
+from tokenmill.training.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
+from tokenmill.transforms.files import list_files, read_file, read_json
+from tokenmill.transforms.write import OutputFile
 
 ROW_GROUP_WORDS = 1 << 20
 _PRETOKENIZER, _NORMALIZER = b"tokenmill.pretokenizer", b"tokenmill.normalizer"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline import accounting
-from pipeline.planning import Corpus, describe_reading
-from pipeline.shaping import describe_rows, total_blocks, total_shaped
 from tokenmill import __version__, schemas
-from tokenmill.packing import Packing
+from tokenmill.dataset.packing import Packing
+from tokenmill.pipeline import accounting
+from tokenmill.pipeline.planning import Corpus, describe_reading
+from tokenmill.pipeline.shaping import describe_rows, total_blocks, total_shaped
 from tokenmill.tokenizer import Tokenizer
-from transforms.encode import EncodeOptions
+from tokenmill.transforms.encode import EncodeOptions
 
 Entries = list[dict[str, Any]]
 

@@ -13,45 +13,31 @@ from typing import Any
 import pyarrow.compute as pc
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline import accounting, counts_folder
-from pipeline.accounting import ANY_REJECTS, Books, describe_split
-from pipeline.apart import check_apart, check_spared
-from pipeline.dataset_manifest import fill_frame, frame_dataset, name_shards
-from pipeline.fingerprints import describe_job, hash_bytes, key_splits
-from pipeline.jobs import BuildGraph, count_graph, encode_graph
-from pipeline.lock import Lock
-from pipeline.outputs import OutputFolder, read_manifest, write_card
-from pipeline.planning import (
-    Corpus,
-    Execution,
-    Plan,
-    check_unchanged,
-    choose_workers,
-    fork_workers,
-    plan_corpus,
-)
-from pipeline.progress import Stage, count_things
-from pipeline.runners import parse_options, run_pipeline
-from pipeline.shaping import RowOptions, choose_packing, choose_shape
 from tokenmill import kernels
-from tokenmill.errors import (
-    NothingToTrainOnError,
-    OutputExistsError,
-    TokenizerFileError,
-    TokenmillError,
-    UsageError,
-)
-from tokenmill.merge_loop import MergeRules
-from tokenmill.normalizers import Normalizer
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.errors import NothingToTrainOnError, OutputExistsError, TokenizerFileError, TokenmillError, UsageError
+from tokenmill.pipeline import accounting, counts_folder
+from tokenmill.pipeline.accounting import ANY_REJECTS, Books, describe_split
+from tokenmill.pipeline.apart import check_apart, check_spared
+from tokenmill.pipeline.dataset_manifest import fill_frame, frame_dataset, name_shards
+from tokenmill.pipeline.fingerprints import describe_job, hash_bytes, key_splits
+from tokenmill.pipeline.jobs import BuildGraph, count_graph, encode_graph
+from tokenmill.pipeline.lock import Lock
+from tokenmill.pipeline.outputs import OutputFolder, read_manifest, write_card
+from tokenmill.pipeline.planning import Corpus, Execution, Plan, check_unchanged, choose_workers, fork_workers, plan_corpus
+from tokenmill.pipeline.progress import Stage, count_things
+from tokenmill.pipeline.runners import parse_options, run_pipeline
+from tokenmill.pipeline.shaping import RowOptions, choose_packing, choose_shape
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions, train_tokenizer
-from transforms.count import CountOptions, warm_up_counting
-from transforms.encode import EncodeOptions, keep_tokenizer, open_tokenizer
-from transforms.files import delete_tree, is_local, read_file, write_file_atomically
-from transforms.journal import Journal
-from transforms.parts import SHARD_SPLITS
-from transforms.splits import Split
+from tokenmill.training.merge_loop import MergeRules
+from tokenmill.training.trainers import TrainingOptions, train_tokenizer
+from tokenmill.transforms.count import CountOptions, warm_up_counting
+from tokenmill.transforms.encode import EncodeOptions, keep_tokenizer, open_tokenizer
+from tokenmill.transforms.files import delete_tree, is_local, read_file, write_file_atomically
+from tokenmill.transforms.journal import Journal
+from tokenmill.transforms.parts import SHARD_SPLITS
+from tokenmill.transforms.splits import Split
 
 POLL_SECONDS = 0.5
 #: Words beyond this are trained on, but hardly meant.

@@ -27,26 +27,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.filesize import decimal as show_bytes
 
-from pipeline.build import make_corpus, make_training
-from pipeline.build_steps import choose_rows
-from pipeline.config import BuildConfig
-from pipeline.driver import make_encode_options
-from pipeline.inputs import pack_ranges
-from pipeline.planning import Corpus, count_paying_workers, list_corpus
-from pipeline.progress import count_things
-from pipeline.recognition import recognise_files
 from tokenmill import schemas
 from tokenmill.errors import NothingToTrainOnError, UsageError
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.pipeline.build import make_corpus, make_training
+from tokenmill.pipeline.build_steps import choose_rows
+from tokenmill.pipeline.config import BuildConfig
+from tokenmill.pipeline.driver import make_encode_options
+from tokenmill.pipeline.inputs import pack_ranges
+from tokenmill.pipeline.planning import Corpus, count_paying_workers, list_corpus
+from tokenmill.pipeline.progress import count_things
+from tokenmill.pipeline.recognition import recognise_files
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import train_tokenizer
-from tokenmill.training_options import TrainingOptions
-from tokenmill.word_counts import WordCounter, combine_counts, sort_counts
-from transforms.count import CountOptions, count_split, warm_up_counting
-from transforms.encode import encode_split
-from transforms.journal import Journal
-from transforms.read import cut_file
-from transforms.splits import Split
+from tokenmill.training.options import TrainingOptions
+from tokenmill.training.trainers import train_tokenizer
+from tokenmill.training.word_counts import WordCounter, combine_counts, sort_counts
+from tokenmill.transforms.count import CountOptions, count_split, warm_up_counting
+from tokenmill.transforms.encode import encode_split
+from tokenmill.transforms.journal import Journal
+from tokenmill.transforms.read import cut_file
+from tokenmill.transforms.splits import Split
 
 SAMPLE_BYTES = 256 << 10
 LEAST_SAMPLE_BYTES = 4 << 20

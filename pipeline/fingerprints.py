@@ -21,11 +21,11 @@ import xxhash
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.listing import UNKNOWN, FileState, is_remote, look_at
 from tokenmill import __version__, schemas
 from tokenmill.errors import UnreadableFileError
-from transforms.read_dataset import open_dataset
-from transforms.splits import Range, SourceFile, Split
+from tokenmill.pipeline.listing import UNKNOWN, FileState, is_remote, look_at
+from tokenmill.transforms.read_dataset import open_dataset
+from tokenmill.transforms.splits import Range, SourceFile, Split
 
 #: A block stays in the processor's cache until it is hashed: new memory for each took twice the time on two cores.
 _BLOCK_BYTES = 256 << 10

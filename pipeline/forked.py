@@ -30,7 +30,7 @@ _STANDARD = (0, 1, 2)
 
 
 class ForkedWorker:
-    """What `pipeline.workers` needs of a `subprocess.Popen`, for a process that was forked and waits for its job.
+    """What `pipeline/workers.py` needs of a `subprocess.Popen`, for a process that was forked and waits for its job.
 
     `output` takes what it writes. `stdin` is open as long as this process lives: a worker leaves when it is closed.
     """
@@ -119,7 +119,7 @@ def _be_worker(reading: int, output: int, warm_up: Callable[[], Any], mask: set[
         warm_up()
         if line := _read_line(0):
             os.environ.update(json.loads(line))
-            from pipeline.workers import run_worker
+            from tokenmill.pipeline.workers import run_worker
 
             run_worker()
         os._exit(0)

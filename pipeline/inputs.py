@@ -22,19 +22,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pipeline.listing import is_remote, list_local, list_stdlib
-from pipeline.listing_remote import list_remote
-from pipeline.recognition import describe_left_out, recognise_files
-from pipeline.spooling import is_pipe, spool_pipe
 from tokenmill.errors import UnreadableFileError, UsageError
+from tokenmill.pipeline.listing import is_remote, list_local, list_stdlib
+from tokenmill.pipeline.listing_remote import list_remote
+from tokenmill.pipeline.recognition import describe_left_out, recognise_files
+from tokenmill.pipeline.spooling import is_pipe, spool_pipe
+from tokenmill.transforms.encodings import name_encoding
+from tokenmill.transforms.folder_keys import without_folder_key
+from tokenmill.transforms.input_formats import DEFAULT_FORMAT, FORMATS, find_by_extension, format_of
+from tokenmill.transforms.read import cut_file
+from tokenmill.transforms.read_dataset import parse_dataset_name
+from tokenmill.transforms.read_lines import LineCount
+from tokenmill.transforms.splits import ReadOptions, SizedRange, SourceFile, Split
 from tokenmill.unicode_text import SURROGATE
-from transforms.encodings import name_encoding
-from transforms.folder_keys import without_folder_key
-from transforms.input_formats import DEFAULT_FORMAT, FORMATS, find_by_extension, format_of
-from transforms.read import cut_file
-from transforms.read_dataset import parse_dataset_name
-from transforms.read_lines import LineCount
-from transforms.splits import ReadOptions, SizedRange, SourceFile, Split
 
 DEFAULT_SPLIT_BYTES = 32 << 20
 

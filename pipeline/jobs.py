@@ -18,12 +18,12 @@ import apache_beam as beam
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
 from apache_beam.transforms.window import FixedWindows, GlobalWindows
 
-from pipeline.stream_steps import OPEN_END, PlanFile, PublishFiles, StreamOptions
-from transforms.coders import register_coders
-from transforms.count import CountOptions, CountWords
-from transforms.encode import EncodeDocuments, EncodeOptions
-from transforms.report import MeasureDocuments, ReportOptions
-from transforms.splits import Split
+from tokenmill.pipeline.stream_steps import OPEN_END, PlanFile, PublishFiles, StreamOptions
+from tokenmill.transforms.coders import register_coders
+from tokenmill.transforms.count import CountOptions, CountWords
+from tokenmill.transforms.encode import EncodeDocuments, EncodeOptions
+from tokenmill.transforms.report import MeasureDocuments, ReportOptions
+from tokenmill.transforms.splits import Split
 
 BuildGraph = Callable[[beam.Pipeline], None]
 

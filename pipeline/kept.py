@@ -1,7 +1,7 @@
 """Taking over what earlier runs have made: of the same work, of one that was cut short, of the dataset that is published.
 
 A run takes over what was made of a split: its shards, or its word counts, with its rejects and its record in the journal. It does
-so when the split has the same key (`pipeline.fingerprints`), the record tells of no failure, and each file has the size that the
+so when the split has the same key (`pipeline/fingerprints.py`), the record tells of no failure, and each file has the size that the
 record says; word counts must have its sha256 too. The files get second names in the run's own folder and are no longer told from
 what the run has made itself.
 """
@@ -18,11 +18,11 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.fingerprints import hash_bytes
-from pipeline.listing import FileState, look_at
 from tokenmill import schemas
 from tokenmill.errors import UnreadableFileError
-from transforms.files import (
+from tokenmill.pipeline.fingerprints import hash_bytes
+from tokenmill.pipeline.listing import FileState, look_at
+from tokenmill.transforms.files import (
     delete_files,
     file_exists,
     link_file,
@@ -32,7 +32,7 @@ from transforms.files import (
     read_json,
     write_file_atomically,
 )
-from transforms.journal import Journal
+from tokenmill.transforms.journal import Journal
 
 KEYS = "keys.json"
 

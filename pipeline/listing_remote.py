@@ -9,9 +9,9 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.listing import Listing, glob_root, is_sweeping, refuse_unfinished, sort_out
 from tokenmill.errors import UnreadableFileError, UsageError
-from transforms.files import escape_glob
+from tokenmill.pipeline.listing import Listing, glob_root, is_sweeping, refuse_unfinished, sort_out
+from tokenmill.transforms.files import escape_glob
 
 
 def list_remote(text: str) -> Listing:

@@ -23,9 +23,9 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.listing import is_remote
 from tokenmill.errors import LockedError, UsageError
-from transforms.files import delete_files, make_folder, read_file, write_file_atomically
+from tokenmill.pipeline.listing import is_remote
+from tokenmill.transforms.files import delete_files, make_folder, read_file, write_file_atomically
 
 LOCK = "_lock.json"
 STALE_SECONDS = 900.0

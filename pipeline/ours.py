@@ -21,7 +21,7 @@ from typing import Any
 
 from tokenmill import schemas
 from tokenmill.errors import OutputExistsError
-from transforms.files import delete_files, is_local, list_files
+from tokenmill.transforms.files import delete_files, is_local, list_files
 
 #: Names of files, and folders with what is in them. A name that matches is ours; so is its temporary file.
 Tree = Mapping[re.Pattern[str], Any]

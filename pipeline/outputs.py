@@ -8,7 +8,7 @@
     DIR/_work/RUN/...                       all that a run writes before it is published
     DIR/_lock.json                          who is writing here
 
-A run touches nothing that is published until all its work is done and the books are closed; `pipeline.publishing` says how the
+A run touches nothing that is published until all its work is done and the books are closed; `pipeline/publishing.py` says how the
 new content then takes the place of the old one. A run that ends before, however it does, leaves its folder under `_work`. It is
 called by what the run does: the same command finds it and goes on from there, any other takes from it what it can use.
 """
@@ -29,11 +29,13 @@ from typing import Any
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline import publishing
-from pipeline.fingerprints import hash_bytes, name_run
-from pipeline.kept import Parts, forget_unfinished, read_records, read_run, take_over, write_keys
-from pipeline.lock import LOCK, Lock, hold_folder
-from pipeline.ours import (
+from tokenmill import schemas
+from tokenmill.errors import LockedError, OutputExistsError, UnreadableFileError, UsageError
+from tokenmill.pipeline import publishing
+from tokenmill.pipeline.fingerprints import hash_bytes, name_run
+from tokenmill.pipeline.kept import Parts, forget_unfinished, read_records, read_run, take_over, write_keys
+from tokenmill.pipeline.lock import LOCK, Lock, hold_folder
+from tokenmill.pipeline.ours import (
     OWNER,
     PUBLISHED,
     VERSION,
@@ -46,11 +48,9 @@ from pipeline.ours import (
     refuse_links,
     walk_names,
 )
-from tokenmill import schemas
-from tokenmill.errors import LockedError, OutputExistsError, UnreadableFileError, UsageError
-from transforms.accounts import join_records
-from transforms.files import is_local, list_files, list_folders, make_folder, read_json
-from transforms.journal import Journal
+from tokenmill.transforms.accounts import join_records
+from tokenmill.transforms.files import is_local, list_files, list_folders, make_folder, read_json
+from tokenmill.transforms.journal import Journal
 
 _PUBLISHED = ("part-*-of-*.parquet", "tokenizer.json", "README.md")
 _PUBLISHING = "publishing.json"

@@ -8,16 +8,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from pipeline.accounting import MaxRejects
-from pipeline.fingerprints import Known, stamp_files
-from pipeline.forked import ForkedWorkers
-from pipeline.inputs import DEFAULT_SPLIT_BYTES, Inputs, list_inputs, plan_splits
-from pipeline.listing import FileState, is_remote, look_at
-from pipeline.progress import Reporter, count_things
-from pipeline.recognition import describe_left_out, describe_misnamed, describe_parts, describe_passed_over, recognise_files
 from tokenmill.errors import UnreadableFileError, UsageError
-from transforms.encodings import name_encoding
-from transforms.splits import ReadOptions, SourceFile, Split
+from tokenmill.pipeline.accounting import MaxRejects
+from tokenmill.pipeline.fingerprints import Known, stamp_files
+from tokenmill.pipeline.forked import ForkedWorkers
+from tokenmill.pipeline.inputs import DEFAULT_SPLIT_BYTES, Inputs, list_inputs, plan_splits
+from tokenmill.pipeline.listing import FileState, is_remote, look_at
+from tokenmill.pipeline.progress import Reporter, count_things
+from tokenmill.pipeline.recognition import (
+    describe_left_out,
+    describe_misnamed,
+    describe_parts,
+    describe_passed_over,
+    recognise_files,
+)
+from tokenmill.transforms.encodings import name_encoding
+from tokenmill.transforms.splits import ReadOptions, SourceFile, Split
 
 #: Below this much input one process is done before a second one has started.
 SMALL_INPUT_BYTES = 48 << 20
@@ -85,7 +91,7 @@ class Plan:
 
 
 def plan_corpus(corpus: Corpus, run: Execution, known: Known | None = None, files: list[SourceFile] | None = None) -> Plan:
-    """Find the files and cut them; raises the errors of `pipeline.inputs`.
+    """Find the files and cut them; raises the errors of `pipeline/inputs.py`.
 
     Files in a `known` state are not read for their stamp. `files`: those of the corpus that are to be read, if found already.
     """

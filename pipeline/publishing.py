@@ -28,10 +28,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.ours import OWNER, OWNER_TEXT, PUBLISHED, VERSION, WORK, delete_inside, delete_ours, is_marked, refuse_links
 from tokenmill import schemas
 from tokenmill.errors import OutputError
-from transforms.files import (
+from tokenmill.pipeline.ours import (
+    OWNER,
+    OWNER_TEXT,
+    PUBLISHED,
+    VERSION,
+    WORK,
+    delete_inside,
+    delete_ours,
+    is_marked,
+    refuse_links,
+)
+from tokenmill.transforms.files import (
     delete_files,
     file_exists,
     is_local,

@@ -17,15 +17,15 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from pipeline.listing import is_remote
-from pipeline.progress import count_things
 from tokenmill.errors import UnreadableFileError, UsageError
+from tokenmill.pipeline.listing import is_remote
+from tokenmill.pipeline.progress import count_things
+from tokenmill.transforms.contents import HEAD_BYTES, find_compression, find_kind
+from tokenmill.transforms.decompress import check_compression, open_stored, read_blocks, reading
+from tokenmill.transforms.encodings import find_mark, guess_wide_encoding, is_binary, is_plain_text, is_utf_8, is_wide
+from tokenmill.transforms.input_formats import FORMATS, format_of
+from tokenmill.transforms.splits import SourceFile
 from tokenmill.unicode_text import show_printable
-from transforms.contents import HEAD_BYTES, find_compression, find_kind
-from transforms.decompress import check_compression, open_stored, read_blocks, reading
-from transforms.encodings import find_mark, guess_wide_encoding, is_binary, is_plain_text, is_utf_8, is_wide
-from transforms.input_formats import FORMATS, format_of
-from transforms.splits import SourceFile
 
 _THREADS = 8
 #: How many of many files that cannot be read are named.

@@ -5,7 +5,7 @@
     run_pipeline(build, beam_args=["--runner=..."])  wherever that runner runs; the graph stays the same
 
 Local runs build `FnApiRunner` directly: `DirectRunner` would first try to download another runner. Their worker processes are
-those of `pipeline.workers`.
+those of `pipeline/workers.py`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineRunner, PipelineState, create_runner
 from apache_beam.transforms import environments
 
-from pipeline.forked import ForkedWorkers
-from pipeline.workers import GRACE_SECONDS, WORKERS_URN, LocalJob, ProcessEnvironment, ProcessHandler, WorkerProcesses
 from tokenmill import errors
+from tokenmill.pipeline.forked import ForkedWorkers
+from tokenmill.pipeline.workers import GRACE_SECONDS, WORKERS_URN, LocalJob, ProcessEnvironment, ProcessHandler, WorkerProcesses
 
 TICK_SECONDS = 0.2
 LISTENER_SECONDS = 1.0

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tokenmill import schemas
+from tokenmill.dataset.packing import Packing
+from tokenmill.encoding.postprocessors import Padding, Truncation, find_room
+from tokenmill.encoding.templates import TOKEN
 from tokenmill.errors import UsageError
-from tokenmill.packing import Packing
-from tokenmill.postprocessors import Padding, Truncation, find_room
-from tokenmill.templates import TOKEN
 from tokenmill.tokenizer import Tokenizer
-from transforms.pack import block_columns, row_group_blocks
-from transforms.shape import RowShape
+from tokenmill.transforms.pack import block_columns, row_group_blocks
+from tokenmill.transforms.shape import RowShape
 
 _SUMMED = ("blocks", "eos", "padding", "dropped_tokens", "dropped_documents")
 _NEED_BLOCK = ("pack", "tail", "eos", "segment_ids", "position_ids")

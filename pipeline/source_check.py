@@ -15,25 +15,25 @@ from typing import Any
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.accounting import describe_split
-from pipeline.driver import load_tokenizer
-from pipeline.inputs import resolve_inputs
-from pipeline.lock import hold_folder
-from pipeline.ours import refuse_links
-from pipeline.outputs import read_manifest
-from pipeline.verify import Findings
 from tokenmill import schemas
-from tokenmill.alphabets import ByteAlphabet
+from tokenmill.dataset.packing import Packing
+from tokenmill.dataset.shard_files import check_manifest
 from tokenmill.errors import DataError, UsageError
-from tokenmill.packing import Packing
-from tokenmill.parquet_footer import read_table
-from tokenmill.shard_files import check_manifest
+from tokenmill.models.alphabets import ByteAlphabet
+from tokenmill.parquet.footer import read_table
+from tokenmill.pipeline.accounting import describe_split
+from tokenmill.pipeline.driver import load_tokenizer
+from tokenmill.pipeline.inputs import resolve_inputs
+from tokenmill.pipeline.lock import hold_folder
+from tokenmill.pipeline.ours import refuse_links
+from tokenmill.pipeline.outputs import read_manifest
+from tokenmill.pipeline.verify import Findings
 from tokenmill.tokenizer import Tokenizer
-from transforms.encode import EncodeOptions, encode_split
-from transforms.files import delete_files, file_exists, write_file_atomically
-from transforms.read import read_split
-from transforms.shape import RowShape
-from transforms.splits import Range, ReadOptions, SourceFile, Split
+from tokenmill.transforms.encode import EncodeOptions, encode_split
+from tokenmill.transforms.files import delete_files, file_exists, write_file_atomically
+from tokenmill.transforms.read import read_split
+from tokenmill.transforms.shape import RowShape
+from tokenmill.transforms.splits import Range, ReadOptions, SourceFile, Split
 
 #: Shards that are made again, and documents of each that are decoded.
 DEEP_SHARDS = 8

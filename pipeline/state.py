@@ -21,11 +21,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pipeline.config import BuildConfig
-from pipeline.listing import UNKNOWN, FileState, list_paths, look_at
-from pipeline.progress import count_things
 from tokenmill import __version__
 from tokenmill.errors import UnreadableFileError
+from tokenmill.pipeline.config import BuildConfig
+from tokenmill.pipeline.listing import UNKNOWN, FileState, list_paths, look_at
+from tokenmill.pipeline.progress import count_things
 
 STATE = "_state.json"
 VERSION = 1

@@ -21,7 +21,9 @@ from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.userstate import BagStateSpec
 
-from pipeline.accounting import (
+from tokenmill import schemas
+from tokenmill.errors import DataError
+from tokenmill.pipeline.accounting import (
     Books,
     MaxRejects,
     add_up_files,
@@ -31,17 +33,15 @@ from pipeline.accounting import (
     describe_split,
     total_files,
 )
-from pipeline.dataset_manifest import fill_frame
-from pipeline.fingerprints import describe_job, key_splits, stamp_file
-from pipeline.inputs import describe_file, plan_splits
-from pipeline.listing import is_hidden, is_unfinished
-from pipeline.outputs import read_manifest, render_manifest
-from pipeline.recognition import recognise_file
-from tokenmill import schemas
-from tokenmill.errors import DataError
-from transforms.encode import EncodeOptions
-from transforms.files import file_exists, make_folder, rename_file, write_file_atomically
-from transforms.splits import SourceFile, Split
+from tokenmill.pipeline.dataset_manifest import fill_frame
+from tokenmill.pipeline.fingerprints import describe_job, key_splits, stamp_file
+from tokenmill.pipeline.inputs import describe_file, plan_splits
+from tokenmill.pipeline.listing import is_hidden, is_unfinished
+from tokenmill.pipeline.outputs import read_manifest, render_manifest
+from tokenmill.pipeline.recognition import recognise_file
+from tokenmill.transforms.encode import EncodeOptions
+from tokenmill.transforms.files import file_exists, make_folder, rename_file, write_file_atomically
+from tokenmill.transforms.splits import SourceFile, Split
 
 #: How many shards there will be: a stream does not know, and says 0.
 OPEN_END = 0

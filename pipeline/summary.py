@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.accounting import describe_reasons, name_rejected_files
-from pipeline.progress import count_things
-from pipeline.recognition import describe_kinds
-from tokenmill.alphabets import bytes_of_tokens
-from tokenmill.merge_loop import MergeRules
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.models.alphabets import bytes_of_tokens
+from tokenmill.pipeline.accounting import describe_reasons, name_rejected_files
+from tokenmill.pipeline.progress import count_things
+from tokenmill.pipeline.recognition import describe_kinds
 from tokenmill.report.numbers import Report
 from tokenmill.report.wording import ratio
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
+from tokenmill.training.merge_loop import MergeRules
 from tokenmill.unicode_text import show_printable
 
 _SHOWN_RULES = 8

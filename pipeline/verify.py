@@ -25,15 +25,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 
-from pipeline.accounting import SUMMED
-from pipeline.counts_folder import fingerprint_inputs
-from pipeline.fingerprints import hash_bytes
-from pipeline.lock import find_holder
-from pipeline.outputs import LEDGER, read_manifest, sum_ledger
 from tokenmill import schemas
 from tokenmill.errors import DataError
-from tokenmill.parquet_footer import open_parquet, read_table
-from transforms.files import file_exists, is_local, list_files, read_file, read_json
+from tokenmill.parquet.footer import open_parquet, read_table
+from tokenmill.pipeline.accounting import SUMMED
+from tokenmill.pipeline.counts_folder import fingerprint_inputs
+from tokenmill.pipeline.fingerprints import hash_bytes
+from tokenmill.pipeline.lock import find_holder
+from tokenmill.pipeline.outputs import LEDGER, read_manifest, sum_ledger
+from tokenmill.transforms.files import file_exists, is_local, list_files, read_file, read_json
 
 _THREADS = 8
 #: How often a folder is looked at that changes meanwhile, and how long between two looks for a manifest.

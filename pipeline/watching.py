@@ -20,14 +20,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pipeline.driver import encode_corpus
-from pipeline.listing import FileState, is_remote, look_at
-from pipeline.outputs import read_manifest
-from pipeline.planning import Corpus, Execution, list_corpus, plan_corpus
-from pipeline.runners import runs_here
-from pipeline.shaping import RowOptions
 from tokenmill.errors import DataError, UnreadableFileError, UsageError
-from transforms.splits import SourceFile
+from tokenmill.pipeline.driver import encode_corpus
+from tokenmill.pipeline.listing import FileState, is_remote, look_at
+from tokenmill.pipeline.outputs import read_manifest
+from tokenmill.pipeline.planning import Corpus, Execution, list_corpus, plan_corpus
+from tokenmill.pipeline.runners import runs_here
+from tokenmill.pipeline.shaping import RowOptions
+from tokenmill.transforms.splits import SourceFile
 
 States = dict[str, FileState]
 

@@ -27,8 +27,8 @@ from apache_beam.runners.portability.fn_api_runner.worker_handlers import GrpcWo
 from apache_beam.transforms import environments
 from google.protobuf import json_format, text_format
 
-from pipeline.forked import ForkedWorker, ForkedWorkers
 from tokenmill import errors
+from tokenmill.pipeline.forked import ForkedWorker, ForkedWorkers
 
 Worker = subprocess.Popen[bytes] | ForkedWorker
 
@@ -36,7 +36,9 @@ Worker = subprocess.Popen[bytes] | ForkedWorker
 GRACE_SECONDS = 5.0
 
 #: Without the entry for the current folder, which the driver may not have and where anything may lie.
-_WORKER_CODE = "import sys; sys.path = list(filter(None, sys.path)); from pipeline.workers import run_worker; run_worker()"
+_WORKER_CODE = (
+    "import sys; sys.path = list(filter(None, sys.path)); from tokenmill.pipeline.workers import run_worker; run_worker()"
+)
 _LOG_LINE = re.compile(r"(DEBUG|INFO|WARNING):")
 WORKERS_URN = "tokenmill:local_worker_processes:v1"
 

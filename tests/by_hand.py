@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tokenmill import reference
-from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet
-from tokenmill.models import BpeModel
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.models.alphabets import ByteAlphabet, CharacterAlphabet
+from tokenmill.models.bpe import BpeModel
+from tokenmill.reference import bpe as reference
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 

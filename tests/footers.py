@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tokenmill.kernels import thrift
-from transforms.thrift import Value, array, binary, i32, i64, struct, varint
+from tokenmill.kernels import thrift_fields
+from tokenmill.parquet.thrift import Value, array, binary, i32, i64, struct, varint
 
 _TEXT, _INT64 = 6, 2
 
@@ -77,8 +77,8 @@ WRONG = {
     "a string longer than the file": (b"\x48\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "it ends too early"),
     "a number without end": (b"\x16" + b"\xff" * 100, "a number too large"),
     "a number a bit too large": (b"\x16" + b"\xff" * 9 + b"\x02", "a number too large"),
-    "an int16 that is none": (struct({9: (thrift.I16, varint(1 << 17))})[1], "a number too large"),
-    "an int32 that is none": (struct({1: (thrift.I32, varint(1 << 33))})[1], "a number too large"),
+    "an int16 that is none": (struct({9: (thrift_fields.I16, varint(1 << 17))})[1], "a number too large"),
+    "an int32 that is none": (struct({1: (thrift_fields.I32, varint(1 << 33))})[1], "a number too large"),
     "counts that are int32": (
         footer(TEXT, [rows_of([chunk(f16=struct({3: array([i32(0), i32(0)])}))])]),
         "a field of another type",

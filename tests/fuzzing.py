@@ -29,16 +29,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from pipeline.inputs import plan_splits, resolve_inputs
 from tokenmill import errors
 from tokenmill.formats import recognition
 from tokenmill.names import PRETOKENIZERS
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions, train_tokenizer
-from tokenmill.word_counts import count_corpus
-from transforms.read import read_split
-from transforms.splits import ReadOptions
+from tokenmill.training.trainers import TrainingOptions, train_tokenizer
+from tokenmill.training.word_counts import count_corpus
+from tokenmill.transforms.read import read_split
+from tokenmill.transforms.splits import ReadOptions
 
 #: A single small input takes a thousandth of this, once the kernels are compiled: that takes the first inputs their time.
 PATIENCE_SECONDS, PATIENCE_AT_FIRST = 20, 200

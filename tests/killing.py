@@ -20,12 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline import publishing
-from pipeline.build import build_dataset
-from pipeline.config import parse_config
-from pipeline.progress import reporter
 from tests.corpora import hash_folder, make_texts, write_jsonl
-from transforms import files, write
+from tokenmill.pipeline import publishing
+from tokenmill.pipeline.build import build_dataset
+from tokenmill.pipeline.config import parse_config
+from tokenmill.pipeline.progress import reporter
+from tokenmill.transforms import files, write
 
 #: Calls by which a build changes what is on the disk.
 WATCHED = ((os, "replace"), (os, "link"), (os, "mkdir"), (os, "remove"), (os, "unlink"), (os, "rmdir"), (publishing, "_exchange"))

@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
-from pipeline import driver
-from pipeline.planning import Corpus, Execution
-from pipeline.progress import reporter
-from pipeline.shaping import RowOptions
 from tests.corpora import make_texts, write_jsonl
-from tokenmill import TokenDataset, frameworks
-from tokenmill.places import Worker
-from tokenmill.training_options import TrainingOptions
-from transforms import pack
+from tokenmill import TokenDataset
+from tokenmill.dataset import frameworks
+from tokenmill.dataset.places import Worker
+from tokenmill.pipeline import driver
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
+from tokenmill.pipeline.shaping import RowOptions
+from tokenmill.training.options import TrainingOptions
+from tokenmill.transforms import pack
 
 RUN = Execution(reporter(quiet=True), workers=1)
 BLOCK = 16

@@ -9,7 +9,7 @@ import numpy as np
 import regex
 import unicodedata2
 
-from tokenmill.normalizers import Normalizer, Replace
+from tokenmill.text.normalizers import Normalizer, Replace
 
 #: Characters that `str.lower` of older Pythons does not know.
 NEW_PAIRS = {0x1C89: 0x1C8A, 0xA7CB: 0x264, 0xA7CC: 0xA7CD, 0xA7DA: 0xA7DB, 0xA7DC: 0x19B}

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.inputs import plan_splits, resolve_inputs
-from transforms.read import DocumentBatch, read_split
-from transforms.splits import ReadOptions, Reject
+from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
+from tokenmill.transforms.read import DocumentBatch, read_split
+from tokenmill.transforms.splits import ReadOptions, Reject
 
 
 def write(folder: Path, content: bytes, *, name: str = "a.txt") -> Path:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill import reference_words
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.scanners import BLOCK_WORDS, Block
+from tokenmill.reference import words as reference_words
+from tokenmill.text.pretokenizers import PreTokenizer
+from tokenmill.text.scanners import BLOCK_WORDS, Block
 
 
 def arrays(documents: Iterable[bytes]) -> tuple[np.ndarray, np.ndarray]:

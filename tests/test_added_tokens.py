@@ -19,14 +19,14 @@ from tests.test_cli import call
 from tests.test_shaped_shards import encode
 from tests.training import count_texts, few_cases, train
 from tokenmill import Tokenizer
+from tokenmill.encoding.templates import Template
 from tokenmill.errors import TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.explain.encoding import explain_text
 from tokenmill.formats import huggingface, native
-from tokenmill.normalizers import Normalizer
 from tokenmill.report.vocabulary import find_unreachable
-from tokenmill.templates import Template
-from tokenmill.trainers import train_tokenizer
-from tokenmill.training_options import TrainingOptions
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.training.options import TrainingOptions
+from tokenmill.training.trainers import train_tokenizer
 
 #: Each begins, ends, or holds another; one has a letter that normalizers change, one ends where a word would go on.
 ADDED = ("<think>", "</think>", "<think>>", "<t", "Éa", "kz", " x", "e\u0301!")

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from pipeline import texts
-from pipeline.build import build_dataset
-from pipeline.config import parse_config
-from pipeline.fingerprints import stamp_file
-from pipeline.inputs import resolve_inputs
-from pipeline.planning import Corpus, Execution, check_unchanged, choose_workers, plan_corpus
-from pipeline.progress import reporter
-from pipeline.runners import explain_failure
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tests.test_cli import call, check_error
 from tokenmill.errors import UnreadableFileError, UsageError, WorkerError
-from transforms.splits import SourceFile
+from tokenmill.pipeline import tokenize_command as texts
+from tokenmill.pipeline.build import build_dataset
+from tokenmill.pipeline.config import parse_config
+from tokenmill.pipeline.fingerprints import stamp_file
+from tokenmill.pipeline.inputs import resolve_inputs
+from tokenmill.pipeline.planning import Corpus, Execution, check_unchanged, choose_workers, plan_corpus
+from tokenmill.pipeline.progress import reporter
+from tokenmill.pipeline.runners import explain_failure
+from tokenmill.transforms.splits import SourceFile
 
 QUIET = reporter(quiet=True)
 

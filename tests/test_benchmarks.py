@@ -27,8 +27,8 @@ from benchmarks.trainers import TRAINERS
 from benchmarks.vocabularies import count_words, write_vocabulary
 from tests.corpora import make_texts
 from tokenmill.names import MODELS, PRETOKENIZERS, WORDPIECE_MODELS
-from tokenmill.trainers import train_tokenizer
-from tokenmill.training_options import TrainingOptions
+from tokenmill.training.options import TrainingOptions
+from tokenmill.training.trainers import train_tokenizer
 
 TEXTS = ["The first text, of two.\n" * 30, "Другой текст: ещё один.\n" * 20, "def f(x):\n    return x + 1\n" * 20]
 

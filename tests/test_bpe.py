@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from tests.strategies import counted_words, rule_sets
 from tests.training import JIT, CountedWords, compiled, few_cases
-from tokenmill import encoder, reference
-from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet
-from tokenmill.kernels import bpe, bpe_merge, tables
+from tokenmill.encoding import encoder
+from tokenmill.kernels import bpe_merge, encode, tables
 from tokenmill.kernels.rules import FREE_ENTRY, RuleTable, add_rules
-from tokenmill.models import BpeModel
+from tokenmill.models.alphabets import ByteAlphabet, CharacterAlphabet
+from tokenmill.models.bpe import BpeModel
 from tokenmill.names import TIES
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.reference import Pair
+from tokenmill.reference import bpe as reference
+from tokenmill.reference.bpe import Pair
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 #: Around the lengths where the key of a word changes its kind, where words stop being kept, where merging goes over to a heap.
@@ -42,9 +43,9 @@ def merge_short(table: RuleTable, symbols: np.ndarray) -> list[int]:
     scratch, ids = bpe_merge.allocate_scratch(), np.zeros(symbols.size + 1, np.int32)
     if symbols.size == 0:
         return []
-    compiled(bpe.stage_symbols)(table, symbols, 0, symbols.size, scratch)
+    compiled(encode.stage_symbols)(table, symbols, 0, symbols.size, scratch)
     alive = np.uint64(compiled(bpe_merge.merge_short)(table, scratch, symbols.size))
-    return ids[: compiled(bpe.write_alive)(scratch.symbols, alive, symbols.size, ids, 0)].tolist()
+    return ids[: compiled(encode.write_alive)(scratch.symbols, alive, symbols.size, ids, 0)].tolist()
 
 
 def merge_long(table: RuleTable, symbols: np.ndarray) -> list[int]:

@@ -12,19 +12,20 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import cli
-from pipeline.build import make_training
-from pipeline.config import BuildConfig
 from tests.by_hand import estimate, make_tokenizer
 from tests.strategies import counted_words, nasty_texts
 from tests.training import CountedWords, counts_table, few_cases, train
-from tokenmill import reference, reference_marks
 from tokenmill.errors import TokenizerFileError, UnknownCharacterError, UsageError, VocabularySizeError
 from tokenmill.formats import native
 from tokenmill.names import TIES
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.pipeline.build import make_training
+from tokenmill.pipeline.cli import main as cli
+from tokenmill.pipeline.config import BuildConfig
+from tokenmill.reference import bpe as reference
+from tokenmill.reference import marks as reference_marks
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.training_options import TrainingOptions
+from tokenmill.training.options import TrainingOptions
 
 LOW = [("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)]
 #: Marks that the words of a few letters often look like, and one that they never do.

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from pipeline import lock, state
-from pipeline.build import build_dataset, describe_build
-from pipeline.config import BuildConfig, parse_config
-from pipeline.outputs import OutputFolder
-from pipeline.progress import reporter
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill import errors
-from transforms import count, encode
+from tokenmill.pipeline import lock, state
+from tokenmill.pipeline.build import build_dataset, describe_build
+from tokenmill.pipeline.config import BuildConfig, parse_config
+from tokenmill.pipeline.outputs import OutputFolder
+from tokenmill.pipeline.progress import reporter
+from tokenmill.transforms import count, encode
 
 ROOT = Path(__file__).resolve().parents[1]
 QUIET = reporter(quiet=True)
@@ -109,7 +109,7 @@ def test_the_command_says_so_at_once_and_without_beam(corpus: Path, tmp_path: Pa
     build(configure(corpus, tmp_path / "out"))
     (tmp_path / "build.yaml").write_text(configure(corpus, tmp_path / "out").model_dump_json())
     before = {path: path.stat().st_mtime_ns for path in sorted((tmp_path / "out").rglob("*"))}
-    code = "import sys; from pipeline.cli import main\ntry: main(['build', sys.argv[1], *sys.argv[2:]])\n"
+    code = "import sys; from tokenmill.pipeline.cli.main import main\ntry: main(['build', sys.argv[1], *sys.argv[2:]])\n"
     code += "finally: print('apache_beam' in sys.modules)"
     words = [sys.executable, "-c", code, str(tmp_path / "build.yaml")]
     said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -123,7 +123,7 @@ def test_the_command_says_so_at_once_and_without_beam(corpus: Path, tmp_path: Pa
 def test_errors_of_a_json_log_are_json_with_the_exit_code(corpus: Path, tmp_path: Path) -> None:
     (corpus / "z.jsonl.gz").write_bytes(b"no gzip")
     (tmp_path / "build.yaml").write_text(configure(corpus, tmp_path / "out").model_dump_json())
-    code = "from pipeline.cli import run; run()"
+    code = "from tokenmill.pipeline.cli.main import run; run()"
     words = [sys.executable, "-c", code, "build", str(tmp_path / "build.yaml"), "--log-format", "json"]
     said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     events = [json.loads(line) for line in said.stderr.splitlines()]
@@ -160,8 +160,8 @@ def test_only_new_and_changed_files_are_read(corpus: Path, tmp_path: Path, monke
 
 
 def test_a_kept_tokenizer_gives_the_shards_of_a_fresh_encoding(corpus: Path, tmp_path: Path) -> None:
-    from pipeline import driver
-    from pipeline.planning import Corpus, Execution
+    from tokenmill.pipeline import driver
+    from tokenmill.pipeline.planning import Corpus, Execution
 
     config = configure(corpus, tmp_path / "out")
     build(config)

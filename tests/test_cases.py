@@ -24,8 +24,9 @@ import pytest
 
 from tests.strategies import NAMED_PRETOKENIZERS
 from tests.test_cli import ROOT, call, check_error
-from tokenmill import Tokenizer, reference
+from tokenmill import Tokenizer
 from tokenmill.errors import TokenizerFileError
+from tokenmill.reference import bpe as reference
 from tokenmill.report.numbers import measure_texts
 
 LINE = "re do ma king re making do ers mak ers"
@@ -88,7 +89,7 @@ def test_ties_are_the_same_in_any_order_with_any_workers_and_hash_seed(tmp_path:
         for number, word in enumerate(lines):
             write(folder, f"{number}.txt", f"{word}\n")
         words = [folder, *LETTERS, "--vocab-size", 30, "--workers", workers, "--split-mb", 1e-6, "--output", folder / "t.json"]
-        command = [sys.executable, "-m", "pipeline.cli", "train", *map(str, words), "--quiet"]
+        command = [sys.executable, "-m", "tokenmill", "train", *map(str, words), "--quiet"]
         subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": str(seed)}, check=True)
         made.add((folder / "t.json").read_bytes())
     assert len(made) == 1

@@ -12,16 +12,16 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 
-from pipeline import cli
 from tests.strategies import nasty_texts
 from tests.training import few_cases, train
 from tokenmill.errors import TokenizerFileError, UnknownCharacterError, UsageError, VocabularySizeError
 from tokenmill.formats import native
 from tokenmill.names import TOKENIZER_FORMATS
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.reference_words import cut_words
+from tokenmill.pipeline.cli import main as cli
+from tokenmill.reference.words import cut_words
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.training_options import TrainingOptions
+from tokenmill.training.options import TrainingOptions
 
 CODE_POINTS = 0x110000
 

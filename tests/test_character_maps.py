@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.normalizing import normalize_plainly, run_batch
 from tests.strategies import BAD_BYTES, MARK_FRAGMENTS, MARKS, form_texts, mark_texts
 from tests.training import few_cases
-from tokenmill.character_maps import DECOMPOSING, MAPS, build_map
 from tokenmill.kernels import character_map
-from tokenmill.normalizers import Normalizer, Replace
-from tokenmill.normalizing import FormStage, MapStage, build_stages
+from tokenmill.text.character_maps import DECOMPOSING, MAPS, build_map
+from tokenmill.text.normalizers import Normalizer, Replace
+from tokenmill.text.stages import FormStage, MapStage, build_stages
 
 STEPS = ["lowercase", "bert_clean", "strip_marks", "strip_accents", "nfd", "nfkd"]
 #: What is one pass. No order of marks is left behind the first three, but for a few that are no Mn.

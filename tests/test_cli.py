@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pipeline import cli
 from tests.corpora import make_texts, write_jsonl
+from tokenmill.pipeline.cli import main as cli
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -291,7 +291,7 @@ def test_data_that_is_not_there_is_no_wrong_usage(
 
 
 def test_unexpected_failure_is_one_line(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipeline import texts
+    from tokenmill.pipeline import tokenize_command as texts
 
     def break_down(*_: object, **options: object) -> None:
         raise ValueError("oh")
@@ -304,7 +304,7 @@ def test_unexpected_failure_is_one_line(trained: Path, monkeypatch: pytest.Monke
 
 def test_a_closed_pipe_ends_a_command_well(trained: Path) -> None:
     reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
-    command = [sys.executable, "-m", "pipeline.cli", "decode", str(trained / "tokens")]
+    command = [sys.executable, "-m", "tokenmill", "decode", str(trained / "tokens")]
     result = subprocess.run(command, cwd=ROOT, stdout=reader.stdin, stderr=subprocess.PIPE, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
 
@@ -324,7 +324,7 @@ def test_output_of_train_is_looked_at_before_any_work(trained: Path, tmp_path: P
 
 
 def start(*words: str | Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "pipeline.cli", *map(str, words)]
+    command = [sys.executable, "-m", "tokenmill", *map(str, words)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from tokenmill.errors import UnreadableFileError
 from tokenmill.schemas import WORD_COUNTS
-from transforms.coders import ArrowTableCoder, register_coders
-from transforms.files import list_files, rename_file, write_file_atomically
-from transforms.journal import Journal, Totals
+from tokenmill.transforms.coders import ArrowTableCoder, register_coders
+from tokenmill.transforms.files import list_files, rename_file, write_file_atomically
+from tokenmill.transforms.journal import Journal, Totals
 
 ROWS = st.lists(st.tuples(st.binary(max_size=4), st.integers(0, 2**63 - 1), st.integers(-(2**63), 2**63 - 1)), max_size=8)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.reading import documents_of, read_all, rejects_of
 from tokenmill.arrow import large_strings, measure_strings
 from tokenmill.errors import InvalidTextError, MissingColumnError
-from transforms.column_paths import find_path, split_path
+from tokenmill.transforms.column_paths import find_path, split_path
 
 RECORDS: list[dict[str, Any]] = [
     {
@@ -219,9 +219,9 @@ def test_more_than_two_gigabytes_behind_a_dictionary(tmp_path: Path) -> None:
 
 
 def _read_lazily(path: Path, text_column: str) -> Any:
-    from pipeline.inputs import plan_splits, resolve_inputs
-    from transforms.read import read_split
-    from transforms.splits import ReadOptions
+    from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
+    from tokenmill.transforms.read import read_split
+    from tokenmill.transforms.splits import ReadOptions
 
     options = ReadOptions(text_column=text_column)
     for split in plan_splits(resolve_inputs([str(path)]), options=options):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from pipeline.config import BuildConfig, load_config, parse_config
 from tokenmill.errors import ConfigError
+from tokenmill.pipeline.config import BuildConfig, load_config, parse_config
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 MINIMAL = """\
@@ -136,7 +136,7 @@ def test_a_fault_is_named_with_its_place_and_what_is_allowed(old: str, new: str,
 
 
 def test_wordpiece_has_a_pretokenizer_of_its_own() -> None:
-    from pipeline.build import make_training
+    from tokenmill.pipeline.build import make_training
 
     text = MINIMAL.replace("byte-bpe, pretokenizer: gpt2", "wordpiece, score: frequency, max_word_characters: 0")
     training = make_training(parse_config(text))

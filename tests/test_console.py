@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import console
-from pipeline.cli import main
-from pipeline.progress import reporter
 from tests.corpora import make_texts, write_jsonl
+from tokenmill.pipeline import console
+from tokenmill.pipeline.cli.main import main
+from tokenmill.pipeline.progress import reporter
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -30,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def call(*words: str | Path, redirect: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     """A command in a shell, which sends its streams where `redirect` says."""
-    command = ["sh", "-c", f'exec "$0" -m pipeline.cli "$@" {redirect}', sys.executable, *map(str, words)]
+    command = ["sh", "-c", f'exec "$0" -m tokenmill "$@" {redirect}', sys.executable, *map(str, words)]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
 
 
@@ -98,7 +98,7 @@ def test_what_is_printed_is_utf8_whatever_the_locale(made: Path, tmp_path: Path,
     result = call("tokenize", "--tokenizer", made / "t.json", "é", PYTHONIOENCODING=encoding)
     assert (result.returncode, result.stderr) == (0, "") and json.loads(result.stdout)["tokens"] == ["Ã©"]
     output = os.fsdecode(os.fsencode(tmp_path) + b"/o\xff")
-    command = [sys.executable, "-m", "pipeline.cli", "encode", made / "corpus.jsonl", "--tokenizer", made / "t.json", "--output"]
+    command = [sys.executable, "-m", "tokenmill", "encode", made / "corpus.jsonl", "--tokenizer", made / "t.json", "--output"]
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     done = subprocess.run([*command, output], cwd=ROOT, env=environment, capture_output=True, check=False)
     assert done.returncode == 0 and b"in " + os.fsencode(output) in done.stdout
@@ -131,7 +131,7 @@ def test_python_without_docstrings_runs_every_command(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("low lower lowest\n")
     commands = [["count", "--help"], ["count", str(tmp_path / "a.txt"), "--output", str(tmp_path / "counts"), "--workers", "1"]]
     for words in commands:
-        command = [sys.executable, "-OO", "-m", "pipeline.cli", *words]
+        command = [sys.executable, "-OO", "-m", "tokenmill", *words]
         result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).resolve().parents[1])
         assert result.returncode == 0, result.stderr
         assert "Count the words of a corpus" in result.stdout or "counted  3 words" in result.stdout

@@ -25,16 +25,16 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import planning
-from pipeline.cli import main
-from pipeline.inputs import list_inputs, resolve_inputs
-from pipeline.progress import reporter
-from pipeline.recognition import recognise_files
 from tests.reading import documents_of, read_all, rejects_of, write
 from tokenmill.errors import UnreadableFileError, UsageError
-from transforms.contents import find_compression, find_kind
-from transforms.encodings import guess_wide_encoding, is_binary, name_encoding, turn_into_utf_8
-from transforms.splits import SourceFile
+from tokenmill.pipeline import planning
+from tokenmill.pipeline.cli.main import main
+from tokenmill.pipeline.inputs import list_inputs, resolve_inputs
+from tokenmill.pipeline.progress import reporter
+from tokenmill.pipeline.recognition import recognise_files
+from tokenmill.transforms.contents import find_compression, find_kind
+from tokenmill.transforms.encodings import guess_wide_encoding, is_binary, name_encoding, turn_into_utf_8
+from tokenmill.transforms.splits import SourceFile
 
 JSON_LINES = b'{"text": "low lower"}\n{"text": "the quick brown fox"}\n'
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {

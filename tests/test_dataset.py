@@ -18,17 +18,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import driver
-from pipeline.planning import Corpus, Execution
-from pipeline.progress import reporter
-from pipeline.shaping import RowOptions
 from tests.corpora import make_texts, write_jsonl
 from tests.training import few_cases
 from tokenmill import TokenDataset, Tokenizer
-from tokenmill.block_order import BatchPlan, RowOrder
+from tokenmill.dataset.block_order import BatchPlan, RowOrder
 from tokenmill.errors import DataError, UsageError
-from tokenmill.training_options import TrainingOptions
-from transforms import pack
+from tokenmill.pipeline import driver
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
+from tokenmill.pipeline.shaping import RowOptions
+from tokenmill.training.options import TrainingOptions
+from tokenmill.transforms import pack
 
 RUN = Execution(reporter(quiet=True), workers=1)
 TEXTS = make_texts(400)

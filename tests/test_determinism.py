@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import driver
-from pipeline.planning import Corpus, Execution
-from pipeline.progress import reporter
 from tests.corpora import hash_folder, make_texts, write_jsonl
-from tokenmill.training_options import TrainingOptions
-from transforms.splits import ReadOptions
+from tokenmill.pipeline import driver
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
+from tokenmill.training.options import TrainingOptions
+from tokenmill.transforms.splits import ReadOptions
 
 SPLIT_BYTES = 20_000
 OPTIONS = TrainingOptions(model="byte-bpe", pretokenizer="gpt2", vocab_size=600, special_tokens=("<|end|>",))

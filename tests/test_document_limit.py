@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.planning import document_bytes_of
 from tests.reading import documents_of, read_all, rejects_of, write
 from tokenmill.errors import UsageError
-from tokenmill.normalizers import Normalizer
-from transforms.document_limit import HEAD_BYTES, describe_long
-from transforms.growth import bound_growth
-from transforms.read_batches import DocumentBatch, make_documents, name_rows
-from transforms.rejects import render_reject
+from tokenmill.pipeline.planning import document_bytes_of
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.transforms.document_limit import HEAD_BYTES, describe_long
+from tokenmill.transforms.growth import bound_growth
+from tokenmill.transforms.read_batches import DocumentBatch, make_documents, name_rows
+from tokenmill.transforms.rejects import render_reject
 
 #: Texts around the limit of `MOST` bytes, and far above it.
 MOST = 40
@@ -165,10 +165,10 @@ def test_sizes_that_are_none(size: float) -> None:
 
 _READ = """
 import sys, resource
-from pipeline.inputs import plan_splits, resolve_inputs
-from transforms.read import read_documents
-from transforms.splits import ReadOptions
-from tokenmill.normalizers import Normalizer
+from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
+from tokenmill.transforms.read import read_documents
+from tokenmill.transforms.splits import ReadOptions
+from tokenmill.text.normalizers import Normalizer
 options = ReadOptions()
 splits = plan_splits(resolve_inputs([sys.argv[1]]), options=options)
 normalizer = Normalizer.of({"name": "replace", "pattern": "a", "content": "b" * 999})

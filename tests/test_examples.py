@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline import driver
-from pipeline.planning import Corpus, Execution
-from pipeline.progress import reporter
-from pipeline.shaping import RowOptions
 from tests.corpora import make_texts, write_jsonl
-from tokenmill.training_options import TrainingOptions
+from tokenmill.pipeline import driver
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
+from tokenmill.pipeline.shaping import RowOptions
+from tokenmill.training.options import TrainingOptions
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 RUN = Execution(reporter(quiet=True), workers=1)

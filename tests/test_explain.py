@@ -11,21 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.explain import describe_training
 from tests.by_hand import estimate, make_tokenizer
 from tests.explaining import check_explained
 from tests.strategies import counted_words, nasty_texts, rule_sets
 from tests.training import counts_table, few_cases, train
-from tokenmill import reference, reference_words
-from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet, visible_bytes
 from tokenmill.errors import InvalidTextError, NothingToTrainOnError, TokenmillError, UsageError, VocabularySizeError
 from tokenmill.explain import training
 from tokenmill.explain.encoding import explain_text, place_words
 from tokenmill.explain.symbols import MOST_CHARACTERS
 from tokenmill.explain.training import explain_training
-from tokenmill.models import BpeModel
+from tokenmill.models.alphabets import ByteAlphabet, CharacterAlphabet, visible_bytes
+from tokenmill.models.bpe import BpeModel
 from tokenmill.names import TIES
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.pipeline.explain_command import describe_training
+from tokenmill.reference import bpe as reference
+from tokenmill.reference import words as reference_words
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 NEWEST = {"low": 5, "lower": 2, "newest": 6, "widest": 3}

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pipeline import cli
 from tests.by_hand import estimate, make_tokenizer
 from tests.training import train
+from tokenmill.pipeline.cli import main as cli
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.explain import describe_text
 from tests.explaining import check_explained
 from tests.strategies import nasty_texts
 from tests.training import few_cases, train
-from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet, visible_bytes
 from tokenmill.explain.encoding import explain_text
-from tokenmill.models import BpeModel
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.models.alphabets import ByteAlphabet, CharacterAlphabet, visible_bytes
+from tokenmill.models.bpe import BpeModel
+from tokenmill.models.marks import MarkedAlphabet, WordMarks
+from tokenmill.pipeline.explain_command import describe_text
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.word_marks import MarkedAlphabet, WordMarks
 
 LETTERS = "the cat sat on the mat, abba aab é好"
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.explain import describe_text, describe_training
 from tests.strategies import counted_words, nasty_texts, wordpiece_tokens
 from tests.training import CountedWords, few_cases, train
 from tests.wordpieces import NEWEST, split_words, tokenizer_of
-from tokenmill import reference_wordpiece as plain
 from tokenmill.errors import UsageError
 from tokenmill.explain.encoding import explain_text
 from tokenmill.explain.training import explain_training
 from tokenmill.names import TIES
+from tokenmill.pipeline.explain_command import describe_text, describe_training
+from tokenmill.reference import wordpiece as plain
 
 TRAINED = ["##st", "n", "##i", "##s", "wid", "##d", "wi", "##r", "##o", "lo", "w", "##e", "##w", "##t", "l"]
 

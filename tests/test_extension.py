@@ -11,24 +11,24 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import cli
-from pipeline.build import make_training
-from pipeline.config import BuildConfig
-from pipeline.summary import describe_learning
 from tests.by_hand import make_tokenizer
 from tests.corpora import make_texts
 from tests.strategies import counted_words, nasty_texts, rule_sets
 from tests.training import CountedWords, count_texts, counts_table, few_cases, train
-from tokenmill import reference
-from tokenmill.alphabets import visible_bytes
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
 from tokenmill.formats import native, recognition
 from tokenmill.formats.building import build_tokenizer
+from tokenmill.models.alphabets import visible_bytes
 from tokenmill.names import TIES
-from tokenmill.reference import Pair
+from tokenmill.pipeline.build import make_training
+from tokenmill.pipeline.cli import main as cli
+from tokenmill.pipeline.config import BuildConfig
+from tokenmill.pipeline.summary import describe_learning
+from tokenmill.reference import bpe as reference
+from tokenmill.reference.bpe import Pair
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import train_tokenizer
-from tokenmill.training_options import TrainingOptions
+from tokenmill.training.options import TrainingOptions
+from tokenmill.training.trainers import train_tokenizer
 
 LOW = [("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)]
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import listing_remote
-from pipeline.inputs import list_inputs
 from tests.reading import documents_of, read_all, rejects_of
 from tokenmill.errors import UsageError
+from tokenmill.pipeline import listing_remote
+from tokenmill.pipeline.inputs import list_inputs
 
 
 def test_a_folders_key_is_an_id_in_every_format(tmp_path: Path) -> None:

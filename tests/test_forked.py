@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _FORK_UNDER_A_SIGNAL = """
 import os, signal, sys
-from pipeline.forked import ForkedWorkers
+from tokenmill.pipeline.forked import ForkedWorkers
 for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.default_int_handler)
 os.register_at_fork(after_in_parent=lambda: signal.raise_signal(int(sys.argv[1])))

@@ -15,11 +15,11 @@ from tests.corpora import make_texts
 from tests.strategies import rule_sets
 from tests.test_formats_tiktoken import VOCABULARIES, published, random_texts
 from tests.training import few_cases, train
-from tokenmill.alphabets import visible_bytes
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import huggingface, recognition
 from tokenmill.formats.building import build_tokenizer
-from tokenmill.reference_words import PATTERNS
+from tokenmill.models.alphabets import visible_bytes
+from tokenmill.reference.words import PATTERNS
 from tokenmill.tokenizer import Tokenizer
 
 SPECIALS = ("<s>", "<|end|>")

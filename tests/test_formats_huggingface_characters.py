@@ -15,13 +15,14 @@ from tests.strategies import rule_sets
 from tests.test_formats_huggingface import ids_of_peer, peer_of, sequence
 from tests.test_formats_tiktoken import random_texts
 from tests.training import few_cases, train
-from tokenmill import reference, reference_marks
-from tokenmill.alphabets import byte_tokens
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import huggingface, recognition
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.reference import Pair
-from tokenmill.reference_words import PATTERNS
+from tokenmill.models.alphabets import byte_tokens
+from tokenmill.reference import bpe as reference
+from tokenmill.reference import marks as reference_marks
+from tokenmill.reference.bpe import Pair
+from tokenmill.reference.words import PATTERNS
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 TEXTS = [*make_texts(20), "Ġ a Ġ", "don't 1234567 ٣٤٥ x² 12", "a  b\n\n c ", "", " ", "好 😀 low</w>lower ##a"]

@@ -14,11 +14,11 @@ from tests.strategies import form_texts
 from tests.test_postprocessors import BERT, ROBERTA, SPECIALS, with_template
 from tests.training import few_cases, train
 from tokenmill import Tokenizer
+from tokenmill.encoding.templates import Template
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import huggingface, huggingface_parts
-from tokenmill.normalizers import Normalizer, Replace
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.templates import Template
+from tokenmill.text.normalizers import Normalizer, Replace
+from tokenmill.text.pretokenizers import PreTokenizer
 
 GPT2, BERTS = PreTokenizer("gpt2"), PreTokenizer("bert")
 BERT_UNCASED = {

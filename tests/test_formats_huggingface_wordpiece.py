@@ -15,8 +15,8 @@ from tests.training import few_cases, train
 from tests.wordpieces import BERT_SPECIALS, byte_tokenizer_of, tokenizer_of
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import recognition
+from tokenmill.models.wordpiece import WordPieceModel
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.wordpiece import WordPieceModel
 
 TEXTS = ["low lower newest, widest 你好", "the lows of the unknown ü", "", "a" * 101]
 

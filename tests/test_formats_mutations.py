@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from tests.training import few_cases, train
 from tokenmill import Tokenizer
-from tokenmill.alphabets import byte_tokens
 from tokenmill.decoders import Decoder
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.formats import huggingface, recognition
+from tokenmill.models.alphabets import byte_tokens
 
 TEXTS = ["the cat sat", "don't stop", "a  b\n c", "low lower", "hello, world .", "naïve é", "1234 x"]
 SPLIT = {"type": "Split", "pattern": {"Regex": r"\s+"}, "behavior": "Isolated", "invert": False}
@@ -335,7 +335,7 @@ def test_the_decoder_of_llama_gives_its_text() -> None:
 
 
 def test_a_pattern_of_a_file_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tokenmill.patterns.SECONDS", 0.2)
+    monkeypatch.setattr("tokenmill.text.patterns.SECONDS", 0.2)
     made = copy.deepcopy(bases()[1])
     made["normalizer"] = {"type": "Replace", "pattern": {"Regex": r"(?:a|a)*\z"}, "content": "y"}
     with pytest.raises(TokenizerFileError, match="can match nothing"):

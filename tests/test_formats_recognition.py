@@ -10,7 +10,6 @@ import pytest
 import tokenizers
 from click.testing import CliRunner, Result
 
-from pipeline import cli
 from tests.corpora import make_texts
 from tests.test_formats_huggingface import SMALL, ids_of_peer
 from tests.test_formats_tiktoken import BYTES, rank_file
@@ -18,7 +17,8 @@ from tests.training import train
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import gpt2_files, native, recognition
 from tokenmill.names import TOKENIZER_FORMATS
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.pipeline.cli import main as cli
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.tokenizer_files import MAX_FILE_BYTES
 

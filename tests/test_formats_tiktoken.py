@@ -16,13 +16,14 @@ from tiktoken import Encoding
 from tests.corpora import make_texts
 from tests.strategies import NASTY_FRAGMENTS
 from tests.training import few_cases, train
-from tokenmill import encoder, reference
+from tokenmill.encoding import encoder
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import recognition, tiktoken
 from tokenmill.formats.tiktoken import MAX_TOKEN_BYTES, recover_splits
-from tokenmill.kernels import bpe
-from tokenmill.models import MAX_ID, TokenWords
-from tokenmill.reference_words import PATTERNS
+from tokenmill.kernels import encode
+from tokenmill.models.bpe import MAX_ID, TokenWords
+from tokenmill.reference import bpe as reference
+from tokenmill.reference.words import PATTERNS
 from tokenmill.tokenizer import Tokenizer
 
 VOCABULARIES = {"gpt2": "gpt2", "cl100k": "cl100k_base", "o200k": "o200k_base"}
@@ -134,7 +135,7 @@ def test_words_that_are_tokens_outlive_a_full_cache(monkeypatch: pytest.MonkeyPa
     """Of any length: in an entry, in the arena, longer than what the cache learns by itself. They may be more than it learns."""
     for name, size in (("CACHE_WORDS", 8), ("FIRST_WORDS", 2), ("CACHE_ARENA_BYTES", 64), ("CACHE_IDS", 8)):
         monkeypatch.setattr(encoder, name, size)
-    words = [b"abc", b"abc" * 9, b"abc" * (bpe.CACHED_BYTES // 3 + 1), *(b"xyz%d" % number for number in range(30))]
+    words = [b"abc", b"abc" * 9, b"abc" * (encode.CACHED_BYTES // 3 + 1), *(b"xyz%d" % number for number in range(30))]
     tokenizer = recognition.loads(rank_file([*BYTES, *words]), pretokenizer="none")
     assert tokenizer.model.unmerged.ids.size == len(words)
     expected = [[256 + place] for place in range(len(words))]

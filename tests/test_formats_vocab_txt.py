@@ -16,9 +16,9 @@ from tests.training import few_cases, train
 from tests.wordpieces import BERT_SPECIALS, byte_tokenizer_of, tokenizer_of
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import recognition, vocab_txt
-from tokenmill.normalizers import Normalizer
+from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.text.normalizers import Normalizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.wordpiece import WordPieceModel
 
 BERT_STEPS = ("bert_clean", "strip_accents", "lowercase")
 SMALL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", "##s", "##ld", "wor", ",", "!", "你"]

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline import publishing
-from pipeline.lock import hold_folder
-from pipeline.ours import OWNER_TEXT, is_begun
-from pipeline.outputs import OutputFolder
 from tests.corpora import hash_folder
 from tokenmill import errors, schemas
+from tokenmill.pipeline import publishing
+from tokenmill.pipeline.lock import hold_folder
+from tokenmill.pipeline.ours import OWNER_TEXT, is_begun
+from tokenmill.pipeline.outputs import OutputFolder
 
 REFUSALS = (errors.UsageError, errors.UnreadableFileError, errors.OutputError)
 RUN = "ab" * 16
@@ -173,7 +173,7 @@ def test_a_lock_that_is_no_file_stops_nobody(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["manifest.json", SHARD])
 def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
-    from pipeline import proof
+    from tokenmill.pipeline import verify_command as proof
 
     use_folder(str(tmp_path))
     (tmp_path / name).unlink()

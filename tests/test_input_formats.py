@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from pipeline.cli import main
 from tests.reading import documents_of, read_all, write
 from tokenmill.names import INPUT_FORMATS
-from transforms.decompress import read_blocks
-from transforms.input_formats import FORMATS, InputFormat
-from transforms.read_batches import DocumentBatch, Records, finish_batch, name_rows
-from transforms.read_lines import LineCount
-from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
+from tokenmill.pipeline.cli.main import main
+from tokenmill.transforms.decompress import read_blocks
+from tokenmill.transforms.input_formats import FORMATS, InputFormat
+from tokenmill.transforms.read_batches import DocumentBatch, Records, finish_batch, name_rows
+from tokenmill.transforms.read_lines import LineCount
+from tokenmill.transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 
 def cut_paragraphs(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[SizedRange]:

@@ -18,14 +18,14 @@ from apache_beam.io.localfilesystem import LocalFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import inputs
-from pipeline.inputs import list_inputs, plan_splits, resolve_inputs
 from tests.reading import documents_of, read_all
 from tokenmill.errors import UnreadableFileError, UsageError
-from transforms.files import escape_glob
-from transforms.read import read_split
-from transforms.read_lines import LineCount
-from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
+from tokenmill.pipeline import inputs
+from tokenmill.pipeline.inputs import list_inputs, plan_splits, resolve_inputs
+from tokenmill.transforms.files import escape_glob
+from tokenmill.transforms.read import read_split
+from tokenmill.transforms.read_lines import LineCount
+from tokenmill.transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 
 def make_files(folder: Path, *names: str) -> None:

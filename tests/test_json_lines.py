@@ -14,8 +14,8 @@ from tokenmill.arrow import read_only
 from tokenmill.kernels.json_lines import BLANK, DOCUMENT, REFUSED, read_records
 from tokenmill.kernels.lines import PADDING, count_lines, take_lines
 from tokenmill.kernels.utf8 import is_utf8
-from transforms.parse_json import LineParser, RejectedLineError
-from transforms.splits import ReadOptions
+from tokenmill.transforms.parse_json import LineParser, RejectedLineError
+from tokenmill.transforms.splits import ReadOptions
 
 NO_LIMIT = np.int64((1 << 63) - 1)
 OPTIONS = ReadOptions(id_column="id")

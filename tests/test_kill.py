@@ -33,7 +33,7 @@ def test_killed_at_fifty_random_operations(tmp_path: Path) -> None:
 
 
 def start(config: Path) -> subprocess.Popen[str]:
-    code = "from pipeline.cli import run; run()"
+    code = "from tokenmill.pipeline.cli.main import run; run()"
     words = [sys.executable, "-c", code, "build", str(config), "--quiet"]
     return subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
 

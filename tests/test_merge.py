@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from tests.strategies import counted_words
 from tests.training import JIT, CountedWords, count_texts, few_cases, learn, learn_arrays, train
-from tokenmill import merge_loop, reference
 from tokenmill.errors import DataError
 from tokenmill.kernels import merge_state as layout
 from tokenmill.kernels.merge_state import MergeState
 from tokenmill.names import TIES
+from tokenmill.reference import bpe as reference
+from tokenmill.training import merge_loop
 
 CountedRule = tuple[reference.Pair, int]
 NO_LIMIT = 1 << 40

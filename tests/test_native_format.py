@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.training import WRITE_GOLDEN, few_cases, train
 from tokenmill.errors import TokenizerFileError
 from tokenmill.formats import native
-from tokenmill.models import MAX_ID
+from tokenmill.models.bpe import MAX_ID
 from tokenmill.names import NORMALIZERS, PRETOKENIZERS
-from tokenmill.reference import visible_bytes
+from tokenmill.reference.bpe import visible_bytes
 from tokenmill.tokenizer import Tokenizer
 
 GOLDEN_FOLDER = Path(__file__).parent / "golden" / "tokenizers"

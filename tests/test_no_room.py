@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import lock
-from pipeline.fingerprints import stamp_file
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill import errors
-from transforms.files import write_file_atomically
-from transforms.splits import SourceFile
+from tokenmill.pipeline import lock
+from tokenmill.pipeline.fingerprints import stamp_file
+from tokenmill.transforms.files import write_file_atomically
+from tokenmill.transforms.splits import SourceFile
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -30,7 +30,7 @@ def run_build(config: Path, most_bytes: int | None = None) -> subprocess.Complet
         if most_bytes is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
-    words = [sys.executable, "-c", "from pipeline.cli import run; run()", "build", str(config), "--quiet"]
+    words = [sys.executable, "-c", "from tokenmill.pipeline.cli.main import run; run()", "build", str(config), "--quiet"]
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=limit)
 
 

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from tests.normalizing import normalize_plainly, run_batch
 from tests.strategies import form_texts
 from tests.training import few_cases
-from tokenmill import normalizers
 from tokenmill.data import NORMALIZATION_FILE, UNICODE_VERSION, load_normalization_table
 from tokenmill.data.build_normalization_table import build_normalization_table
 from tokenmill.errors import InvalidTextError, UsageError
 from tokenmill.kernels import normalize
 from tokenmill.kernels.compose import FOLLOWS, STARTS
 from tokenmill.names import NORMALIZERS
-from tokenmill.normalizers import Normalizer, Replace
-from tokenmill.normalizing import build_form
+from tokenmill.text import normalizers
+from tokenmill.text.normalizers import Normalizer, Replace
+from tokenmill.text.stages import build_form
 
 FORMS = ["nfc", "nfd", "nfkc", "nfkd"]
 SINGLE = [name for name in NORMALIZERS if name != "identity"]

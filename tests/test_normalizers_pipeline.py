@@ -12,10 +12,10 @@ import pytest
 from tests.test_cli import call, check_error
 from tests.training import train
 from tokenmill import Tokenizer
+from tokenmill.encoding.lost_words import PlaceNamer
 from tokenmill.formats import native
-from tokenmill.normalizers import Normalizer
+from tokenmill.text.normalizers import Normalizer
 from tokenmill.tokenizer import Tokenizer as TokenizerType
-from tokenmill.unmatched import PlaceNamer
 
 TEXTS = ["Émile ÉCLAIR", "e\u0301clair", "ÉCLAIR éclair", "", "Ünlü"]
 

@@ -14,12 +14,13 @@ import pytest
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.localfilesystem import LocalFileSystem
 
-from pipeline import lock, proof
-from pipeline.build import build_dataset, describe_build
-from pipeline.config import BuildConfig, parse_config
-from pipeline.progress import reporter
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill import errors
+from tokenmill.pipeline import lock
+from tokenmill.pipeline import verify_command as proof
+from tokenmill.pipeline.build import build_dataset, describe_build
+from tokenmill.pipeline.config import BuildConfig, parse_config
+from tokenmill.pipeline.progress import reporter
 
 QUIET = reporter(quiet=True)
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from tests.test_cli import call, check_error
 from tests.training import few_cases, train
 from tokenmill import Tokenizer
-from tokenmill.normalizers import Normalizer
-from tokenmill.templates import Template
+from tokenmill.encoding.templates import Template
+from tokenmill.text.normalizers import Normalizer
 
 SPECIALS = ("<s>", "</s>", "<pad>", "<|end|>")
 TEXTS = ["aé b", "", "é<|end|>ab"]

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import driver, publishing
-from pipeline.ours import OWNER_TEXT
-from pipeline.outputs import OutputFolder
-from pipeline.planning import Corpus, Execution, Plan, check_unchanged, plan_corpus
-from pipeline.progress import reporter
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill import errors
-from transforms.files import delete_files, delete_tree, list_files
+from tokenmill.pipeline import driver, publishing
+from tokenmill.pipeline.ours import OWNER_TEXT
+from tokenmill.pipeline.outputs import OutputFolder
+from tokenmill.pipeline.planning import Corpus, Execution, Plan, check_unchanged, plan_corpus
+from tokenmill.pipeline.progress import reporter
+from tokenmill.transforms.files import delete_files, delete_tree, list_files
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = Execution(reporter(quiet=True), workers=1)
@@ -48,7 +48,7 @@ def test_a_second_run_into_a_folder_is_told_so(corpus: Corpus, tmp_path: Path) -
     with OutputFolder(str(output)).hold():
         with pytest.raises(errors.LockedError, match=r"another run is writing here: process \d+ on \S+ since 20.*; wait for it"):
             driver.count_corpus(corpus, "gpt2", str(output), RUN)
-        code = "import sys; from pipeline.cli import main; main(['count', sys.argv[1], '--output', sys.argv[2], '--quiet'])"
+        code = "import sys; from tokenmill.pipeline.cli.main import main; main(['count', sys.argv[1], '--output', sys.argv[2], '--quiet'])"
         words = [sys.executable, "-c", code, corpus.inputs[0], str(output)]
         other = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         assert other.returncode == 4 and other.stderr.startswith("tokenmill: ") and len(other.stderr.splitlines()) == 1
@@ -131,7 +131,7 @@ def test_publishing_that_was_cut_short_is_done_again(
     else:
         assert not (output / "manifest.json").exists()
     monkeypatch.undo()
-    monkeypatch.setattr("transforms.count.read_documents", None)  # counted is counted
+    monkeypatch.setattr("tokenmill.transforms.count.read_documents", None)  # counted is counted
     driver.count_corpus(corpus, "gpt2", str(output), RUN, overwrite=True)
     monkeypatch.undo()
     after = hash_folder(output)

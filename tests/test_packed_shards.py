@@ -14,18 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import driver
-from pipeline.planning import Corpus, Execution
-from pipeline.progress import reporter
-from pipeline.shaping import RowOptions
-from pipeline.texts import read_rows
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tests.training import few_cases
-from tokenmill import Tokenizer, errors, reference_packing
-from tokenmill.packing import Packing
-from tokenmill.training_options import TrainingOptions
-from transforms import pack, shuffle
-from transforms.pack import BlockWriter
+from tokenmill import Tokenizer, errors
+from tokenmill.dataset.packing import Packing
+from tokenmill.pipeline import driver
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
+from tokenmill.pipeline.shaping import RowOptions
+from tokenmill.pipeline.tokenize_command import read_rows
+from tokenmill.reference import packing as reference_packing
+from tokenmill.training.options import TrainingOptions
+from tokenmill.transforms import pack, shuffle
+from tokenmill.transforms.pack import BlockWriter
 
 RUN = Execution(reporter(quiet=True), workers=1)
 EOS, PAD = ("<eos>", 9), ("<pad>", 8)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.training import few_cases
-from tokenmill import reference_packing
+from tokenmill.dataset.packing import Packing, cut_documents, pack_documents, permute, place_best_fit
 from tokenmill.errors import UsageError
-from tokenmill.packing import Packing, cut_documents, pack_documents, permute, place_best_fit
+from tokenmill.reference import packing as reference_packing
 
 EOS, PAD = ("<eos>", 9), ("<pad>", 8)
 #: (document, block, offset, start, size) of each part.

@@ -19,9 +19,9 @@ from tests.reading import read_all, rejects_of, write
 from tests.test_cli import call, check_error
 from tests.training import few_cases
 from tokenmill import Tokenizer
+from tokenmill.encoding.postprocessors import Truncation, find_crowded
 from tokenmill.errors import InvalidTextError, MissingColumnError
-from tokenmill.postprocessors import Truncation, find_crowded
-from transforms.read_batches import DocumentBatch
+from tokenmill.transforms.read_batches import DocumentBatch
 
 SPECIALS = ("[CLS]", "[SEP]", "[PAD]", "<|end|>")
 PAIRS = [("ab", "c"), ("", ""), ("abc", "defgh"), ("a<|end|>b", "")]

@@ -18,18 +18,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.counts_folder import read_counts, read_pretokenizer
-from pipeline.inputs import plan_splits, resolve_inputs
-from pipeline.texts import read_shard
 from tests.footers import RIGHT, WRONG, in_file
-from tokenmill import reference_thrift
 from tokenmill.errors import UnreadableFileError
-from tokenmill.footer_fields import FIELDS, DamagedFooter, FooterFields, scan_fields
-from tokenmill.kernels import thrift
-from tokenmill.parquet_footer import ParquetFooter, open_parquet, read_table
-from transforms.read import read_split
-from transforms.splits import ReadOptions
-from transforms.thrift import TRUE, array, i8, i64, struct, varint
+from tokenmill.kernels import thrift_fields
+from tokenmill.parquet.fields import FIELDS, DamagedFooter, FooterFields, scan_fields
+from tokenmill.parquet.footer import ParquetFooter, open_parquet, read_table
+from tokenmill.parquet.thrift import TRUE, array, i8, i64, struct, varint
+from tokenmill.pipeline.counts_folder import read_counts, read_pretokenizer
+from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
+from tokenmill.pipeline.tokenize_command import read_shard
+from tokenmill.reference import thrift as reference_thrift
+from tokenmill.transforms.read import read_split
+from tokenmill.transforms.splits import ReadOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -190,18 +190,18 @@ def wanted_of(fields: list[reference_thrift.Field], path: tuple[int, ...]) -> li
         if not states:
             continue
         state, wanted = states[0]
-        if kind != (thrift.LIST if wanted in (thrift.STRUCTS, thrift.NUMBERS) else wanted):
+        if kind != (thrift_fields.LIST if wanted in (thrift_fields.STRUCTS, thrift_fields.NUMBERS) else wanted):
             raise reference_thrift.Refused("another type")
-        if wanted in (thrift.STRUCTS, thrift.NUMBERS):
+        if wanted in (thrift_fields.STRUCTS, thrift_fields.NUMBERS):
             elements, element = value
-            if elements and element != (thrift.STRUCT if wanted == thrift.STRUCTS else thrift.I64):
+            if elements and element != (thrift_fields.STRUCT if wanted == thrift_fields.STRUCTS else thrift_fields.I64):
                 raise reference_thrift.Refused("another type")
-            if wanted == thrift.NUMBERS:
+            if wanted == thrift_fields.NUMBERS:
                 found.append((state, len(elements)))
                 continue
         else:
-            elements = [value] if wanted == thrift.STRUCT else []
-        if wanted not in (thrift.STRUCT, thrift.STRUCTS):
+            elements = [value] if wanted == thrift_fields.STRUCT else []
+        if wanted not in (thrift_fields.STRUCT, thrift_fields.STRUCTS):
             found.append((state, value))
         for inner in elements:
             found += [(state, 0), *wanted_of(inner, (*path, number))]
@@ -211,7 +211,7 @@ def wanted_of(fields: list[reference_thrift.Field], path: tuple[int, ...]) -> li
 def check_scan(content: bytes) -> bool:
     """The kernel finds what the reference does; whether there was something."""
     try:
-        reader = reference_thrift.Reader(content, thrift.DEEPEST)
+        reader = reference_thrift.Reader(content, thrift_fields.DEEPEST)
         expected: Any = wanted_of(reader.read_struct(), ())
     except reference_thrift.Refused:
         expected = None
@@ -222,7 +222,7 @@ def check_scan(content: bytes) -> bool:
         return False
     kinds = {state: kind for state, (_, kind) in enumerate(FIELDS.values(), 1)}
     assert expected == [
-        (state, content[value : value + size] if kinds[state] == thrift.BINARY else value) for state, value, size in nodes
+        (state, content[value : value + size] if kinds[state] == thrift_fields.BINARY else value) for state, value, size in nodes
     ]
     return True
 
@@ -230,17 +230,17 @@ def check_scan(content: bytes) -> bool:
 #: Every type that there is, in fields that nobody wants.
 STRANGE = struct(
     {
-        5: (thrift.MAP, varint(2) + b"\x85" + b"\1a\2" + b"\0\4"),
-        6: (thrift.MAP, b"\0"),
-        7: (thrift.SET, b"\x21\1\2"),
-        8: (thrift.UUID, b"\x1c" * 16),
-        9: (thrift.DOUBLE, b"\x1c" * 8),
+        5: (thrift_fields.MAP, varint(2) + b"\x85" + b"\1a\2" + b"\0\4"),
+        6: (thrift_fields.MAP, b"\0"),
+        7: (thrift_fields.SET, b"\x21\1\2"),
+        8: (thrift_fields.UUID, b"\x1c" * 16),
+        9: (thrift_fields.DOUBLE, b"\x1c" * 8),
         10: i8(-1),
         11: TRUE,
-        12: (thrift.FALSE, b""),
+        12: (thrift_fields.FALSE, b""),
         13: array([array([i64(1 << 40)]), array([struct({1: TRUE})])]),
-        14: (thrift.I16, varint(0xFFFF)),
-        15: (thrift.LIST, b"\xfd\x0f" + b"\x1c" * 240),
+        14: (thrift_fields.I16, varint(0xFFFF)),
+        15: (thrift_fields.LIST, b"\xfd\x0f" + b"\x1c" * 240),
     }
 )[1]
 

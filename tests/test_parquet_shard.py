@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tokenmill import schemas
 from tokenmill.kernels.byte_arrays import put_lengths_first
 from tokenmill.kernels.levels import MOST_RUN_BYTES, put_row_starts
-from transforms import parquet_columns, thrift
-from transforms.parquet_shard import ArrowFile, TokenFile, open_file
+from tokenmill.parquet import columns as parquet_columns
+from tokenmill.parquet import thrift
+from tokenmill.parquet.shard import ArrowFile, TokenFile, open_file
 
 METADATA = {"tokenmill.version": "1", "tokenmill.source": "é"}
 Rows = list[tuple[str, list[int]]]

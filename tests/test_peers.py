@@ -12,11 +12,12 @@ import tiktoken
 import tokenizers
 
 from tests.training import count_texts, train
-from tokenmill import reference, reference_words
-from tokenmill.alphabets import ByteAlphabet
-from tokenmill.models import BpeModel
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.reference import Pair
+from tokenmill.models.alphabets import ByteAlphabet
+from tokenmill.models.bpe import BpeModel
+from tokenmill.reference import bpe as reference
+from tokenmill.reference import words as reference_words
+from tokenmill.reference.bpe import Pair
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.jit

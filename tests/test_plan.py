@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from pipeline import estimate
-from pipeline.config import BuildConfig, parse_config
 from tests.corpora import make_texts, write_jsonl
 from tokenmill import errors
+from tokenmill.pipeline import estimate
+from tokenmill.pipeline.config import BuildConfig, parse_config
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS_BYTES = 100_000_000
@@ -60,7 +60,14 @@ def test_estimates_from_five_percent_are_within_a_quarter(tmp_path: Path) -> Non
     reckoned, sample = estimate.estimate_build(config, 0.05)
     assert 0.03 * size < sample.bytes < 0.08 * size
     (tmp_path / "build.yaml").write_text(config.model_dump_json())
-    command = [sys.executable, "-c", "from pipeline.cli import run; run()", "build", str(tmp_path / "build.yaml"), "--quiet"]
+    command = [
+        sys.executable,
+        "-c",
+        "from tokenmill.pipeline.cli.main import run; run()",
+        "build",
+        str(tmp_path / "build.yaml"),
+        "--quiet",
+    ]
     measured = subprocess.run([sys.executable, "-c", MEASURE, *command], cwd=ROOT, check=True, capture_output=True, text=True)
     peak = int(measured.stdout) << 10
     counts = json.loads((tmp_path / "out/word-counts/manifest.json").read_text())["totals"]

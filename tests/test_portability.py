@@ -10,12 +10,12 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 
-from pipeline.runners import run_pipeline
 from tokenmill.errors import TokenmillError
-from transforms.coders import register_coders
-from transforms.files import write_file_atomically
-from transforms.journal import Journal
-from transforms.splits import Range, SourceFile, Split
+from tokenmill.pipeline.runners import run_pipeline
+from tokenmill.transforms.coders import register_coders
+from tokenmill.transforms.files import write_file_atomically
+from tokenmill.transforms.journal import Journal
+from tokenmill.transforms.splits import Range, SourceFile, Split
 
 SPLITS = [Split(index, (Range(SourceFile("a.txt", "a.txt", "text"), 10 * index, 10 * index + 10),)) for index in range(7)]
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.strategies import form_texts
 from tests.training import few_cases, train
 from tokenmill import Tokenizer
+from tokenmill.encoding.postprocessors import Padding, Truncation
+from tokenmill.encoding.templates import Template
 from tokenmill.errors import TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.formats import native
-from tokenmill.normalizers import Normalizer
-from tokenmill.postprocessors import Padding, Truncation
-from tokenmill.templates import Template
+from tokenmill.text.normalizers import Normalizer
 
 BERT = {"single": "[CLS] $A [SEP]", "pair": "[CLS] $A [SEP] $B:1 [SEP]:1"}
 ROBERTA = {"single": "<s> $A </s>", "pair": "<s> $A </s> </s> $B </s>"}

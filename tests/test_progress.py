@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.progress import Reporter, Snapshot, describe, reporter
+from tokenmill.pipeline.progress import Reporter, Snapshot, describe, reporter
 from tokenmill.unicode_text import show_printable
 
 
@@ -141,6 +141,6 @@ def test_what_does_not_print_is_escaped() -> None:
 
 
 def test_rich_is_imported_only_for_a_terminal() -> None:
-    program = "import sys; from pipeline.progress import reporter; reporter('json'); print('rich' in sys.modules)"
+    program = "import sys; from tokenmill.pipeline.progress import reporter; reporter('json'); print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

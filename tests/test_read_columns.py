@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.inputs import plan_splits, resolve_inputs
 from tests import strategies
 from tests.reading import documents_of, read_all, rejects_of, write
 from tokenmill.errors import InvalidTextError, MissingColumnError, UnreadableFileError, UsageError
+from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
 from tokenmill.schemas import DOCUMENTS
-from transforms.read_batches import is_valid_utf8
-from transforms.read_dataset import DatasetName, open_dataset, parse_dataset_name
-from transforms.splits import ReadOptions, Reject
+from tokenmill.transforms.read_batches import is_valid_utf8
+from tokenmill.transforms.read_dataset import DatasetName, open_dataset, parse_dataset_name
+from tokenmill.transforms.splits import ReadOptions, Reject
 
 Writer = Callable[[Path, pa.Table, int], Path]
 

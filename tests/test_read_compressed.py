@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tests.reading import documents_of, read_all, write
 from tokenmill.errors import UnreadableFileError
-from transforms.decompress import read_blocks
-from transforms.splits import SourceFile
+from tokenmill.transforms.decompress import read_blocks
+from tokenmill.transforms.splits import SourceFile
 
 
 def compress_zst(content: bytes) -> bytes:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.inputs import plan_splits, resolve_inputs
 from tests import strategies
 from tests.reading import documents_of, read_all, rejects_of, write
 from tokenmill.errors import InvalidTextError, MissingColumnError
-from transforms.parse_json import DamagedTextError, LineParser, RejectedLineError
-from transforms.splits import ReadOptions
+from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
+from tokenmill.transforms.parse_json import DamagedTextError, LineParser, RejectedLineError
+from tokenmill.transforms.splits import ReadOptions
 
 GOOD = b'{"text": "first", "id": 0}\n'
 

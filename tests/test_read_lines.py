@@ -8,14 +8,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pipeline.inputs import plan_splits, resolve_inputs
 from tests import strategies
 from tests.reading import documents_of, read_all, rejects_of, write
 from tokenmill.errors import InvalidTextError, UnreadableFileError
-from transforms.encodings import guess_wide_encoding, is_binary
-from transforms.read import read_range, read_split
-from transforms.read_lines import LineCount, count_rows
-from transforms.splits import Range, ReadOptions, Reject, SourceFile, Split
+from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
+from tokenmill.transforms.encodings import guess_wide_encoding, is_binary
+from tokenmill.transforms.read import read_range, read_split
+from tokenmill.transforms.read_lines import LineCount, count_rows
+from tokenmill.transforms.splits import Range, ReadOptions, Reject, SourceFile, Split
 
 BOM = b"\xef\xbb\xbf"
 

@@ -12,22 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.inputs import plan_splits, resolve_inputs
 from tests.reading import write
 from tokenmill import Tokenizer, schemas
-from tokenmill.encoder import Encoded
+from tokenmill.encoding.encoder import Encoded
 from tokenmill.formats import native
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.word_counts import WordCounter
-from transforms import count, encode
-from transforms.accounts import SplitAccount
-from transforms.count import CountOptions, count_split
-from transforms.encode import EncodeOptions, encode_documents, encode_split
-from transforms.read import DocumentBatch
-from transforms.read_batches import make_documents
-from transforms.rejects import REJECT_RAW_BYTES, RejectWriter, render_reject
-from transforms.splits import Range, ReadOptions, Reject, SourceFile, Split
-from transforms.write import ShardWriter
+from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
+from tokenmill.text.pretokenizers import PreTokenizer
+from tokenmill.training.word_counts import WordCounter
+from tokenmill.transforms import count, encode
+from tokenmill.transforms.accounts import SplitAccount
+from tokenmill.transforms.count import CountOptions, count_split
+from tokenmill.transforms.encode import EncodeOptions, encode_documents, encode_split
+from tokenmill.transforms.read import DocumentBatch
+from tokenmill.transforms.read_batches import make_documents
+from tokenmill.transforms.rejects import REJECT_RAW_BYTES, RejectWriter, render_reject
+from tokenmill.transforms.splits import Range, ReadOptions, Reject, SourceFile, Split
+from tokenmill.transforms.write import ShardWriter
 
 FIRST = Reject("a.txt", 3, 17, "why", b"\xff")
 SECOND = Reject("a.txt", 5, -1, "wh\u00ff", b"")

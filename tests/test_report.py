@@ -15,18 +15,18 @@ from tests.by_hand import estimate, make_tokenizer
 from tests.strategies import ascii_texts, nasty_texts
 from tests.training import count_texts, train
 from tests.wordpieces import tokenizer_of
-from tokenmill import reference_report
-from tokenmill.code_points import CodePointModel
 from tokenmill.data import load_class_table
 from tokenmill.errors import UsageError
 from tokenmill.formats import tiktoken
 from tokenmill.kernels.measure import BEGINS, ENDS, LEFT_OUT, PADDING, find_differences, measure_documents
-from tokenmill.models import BpeModel
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.models.bpe import BpeModel
+from tokenmill.models.code_points import CodePointModel
+from tokenmill.reference import report as reference_report
 from tokenmill.report.measure import Measurement
 from tokenmill.report.numbers import Lengths, Report, TextNumbers, TokenNumbers, make_report, measure_texts
 from tokenmill.report.sums import add_tables
 from tokenmill.report.vocabulary import count_covering, find_unreachable, rank_counts
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 EXAMPLES = settings(max_examples=60, deadline=None)

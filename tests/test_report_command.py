@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.report import name_paths
 from tests.corpora import make_texts, write_jsonl
 from tests.test_cli import call, check_error
 from tokenmill.errors import UsageError
+from tokenmill.pipeline.report_command import name_paths
 from tokenmill.report.numbers import measure_texts
 from tokenmill.tokenizer import Tokenizer
 

@@ -16,11 +16,11 @@ from tests.strategies import form_texts
 from tests.training import few_cases, train
 from tokenmill import Tokenizer
 from tokenmill.arrow import read_only
-from tokenmill.character_maps import build_map
-from tokenmill.encoder import Encoder
-from tokenmill.kernels import bpe, character_map, compose, forms, normalize
-from tokenmill.normalizers import Normalizer
-from tokenmill.normalizing import build_form
+from tokenmill.encoding.encoder import Encoder
+from tokenmill.kernels import character_map, compose, encode, forms, normalize
+from tokenmill.text.character_maps import build_map
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.stages import build_form
 
 #: Characters that become more bytes: in lower case, decomposed, in compatible forms; 18 characters of one in NFKC.
 GROWING = "\u0130\u1e9e\ufdfa\u0390\u1fb7\u3300\u023a\ufb03½"
@@ -143,12 +143,12 @@ def test_a_block_without_room_for_its_ids_is_not_begun(name: str, texts: list[st
     for block in tokenizer.pretokenizer.blocks(data, doc_ends):
         doc_ids = guarded.allocate(block.doc_words.size, np.int64)
         arguments = (encoder._tables, encoder._cache, *block)
-        found = bpe.encode_block(*arguments, ids, 0, doc_ids)
+        found = encode.encode_block(*arguments, ids, 0, doc_ids)
         guarded.check()
         if found < 0:
             assert -found > room and (ids.view(np.uint8) == FENCE).all()
             ids = guarded.allocate(-found, np.int32)
-            found = bpe.encode_block(*arguments, ids, 0, doc_ids)
+            found = encode.encode_block(*arguments, ids, 0, doc_ids)
             guarded.check()
         assert ids[:found].tolist() == expected and doc_ids.tolist()[-1:] == [found]
 

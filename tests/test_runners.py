@@ -24,11 +24,11 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import S3Options
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 
-from pipeline import workers
-from pipeline.runners import explain_failure, run_pipeline
-from pipeline.workers import describe_death
 from tokenmill.errors import TokenmillError, UnreadableFileError, UsageError, WorkerError
-from transforms.coders import register_coders
+from tokenmill.pipeline import workers
+from tokenmill.pipeline.runners import explain_failure, run_pipeline
+from tokenmill.pipeline.workers import describe_death
+from tokenmill.transforms.coders import register_coders
 
 PATIENCE = 60.0
 BOTH = [pytest.param(1), pytest.param(2, marks=pytest.mark.slow)]
@@ -227,7 +227,7 @@ def test_a_tick_that_raises_ends_the_run(tmp_path: Path, workers: int) -> None:
 DRIVER = """
 import sys
 from pathlib import Path
-from pipeline.runners import run_pipeline
+from tokenmill.pipeline.runners import run_pipeline
 from test_runners import sleep_in
 try:
     run_pipeline(sleep_in(Path(sys.argv[1])), workers=int(sys.argv[2]))
@@ -280,7 +280,7 @@ def test_a_worker_that_still_starts_leaves_with_its_driver() -> None:
     """Beam's own worker would wait a minute for a driver to connect to, and end with a traceback."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     environment |= {"WORKER_ID": "1", "CONTROL_API_SERVICE_DESCRIPTOR": 'url: "localhost:9"', "PIPELINE_OPTIONS": "{}"}
-    command = [sys.executable, "-c", "from pipeline.workers import run_worker; run_worker()"]
+    command = [sys.executable, "-c", "from tokenmill.pipeline.workers import run_worker; run_worker()"]
     worker = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     written, _ = worker.communicate(timeout=PATIENCE)  # closes its standard input, as the end of a driver does
     assert worker.returncode == 1

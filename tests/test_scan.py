@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from tests.scanning import arrays, check_words, expected_words, scanned, words_of
 from tests.strategies import NAMED_PRETOKENIZERS, NASTY_FRAGMENTS, ascii_texts, classes_agree, nasty_bytes, nasty_texts
-from tokenmill import reference_words
 from tokenmill.data import load_class_table
 from tokenmill.errors import InvalidTextError, UsageError
 from tokenmill.kernels import intrinsics, scan, scan_wordpunct
 from tokenmill.names import PRETOKENIZERS
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.reference import words as reference_words
+from tokenmill.text.pretokenizers import PreTokenizer
 
 NAMES = NAMED_PRETOKENIZERS
 GOLDEN_FOLDER = Path(__file__).parent / "golden" / "pretokenizers"

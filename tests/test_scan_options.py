@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from tests.scanning import arrays, check_words, expected_words, scanned
 from tests.strategies import NAMED_PRETOKENIZERS, ascii_texts, nasty_bytes, nasty_texts
 from tests.training import train
-from tokenmill import patterns, reference_words
 from tokenmill.data import load_class_table
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UsageError
 from tokenmill.formats import native
 from tokenmill.kernels.scan_classes import DECIMAL
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.reference import words as reference_words
+from tokenmill.text import patterns
+from tokenmill.text.pretokenizers import PreTokenizer
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 EXAMPLES = settings(max_examples=80 if JIT else 10, deadline=None)

@@ -16,8 +16,8 @@ from tests.scanning import scanned
 from tests.strategies import ascii_texts, nasty_texts
 from tokenmill.data import load_class_table
 from tokenmill.kernels.scan_classes import PUNCTUATION
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.reference_words import PATTERNS
+from tokenmill.reference.words import PATTERNS
+from tokenmill.text.pretokenizers import PreTokenizer
 
 pytestmark = pytest.mark.jit
 

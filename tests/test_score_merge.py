@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.strategies import counted_words
 from tests.training import JIT, CountedWords, compiled, few_cases
 from tests.wordpieces import NEWEST, learn_by_score, split_words
-from tokenmill import merge_loop
-from tokenmill import reference_wordpiece as reference
 from tokenmill.kernels import score_merge
 from tokenmill.names import TIES
+from tokenmill.reference import wordpiece as reference
+from tokenmill.training import merge_loop
 
 NO_LIMIT = 1 << 40
 

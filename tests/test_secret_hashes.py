@@ -11,8 +11,9 @@ import pytest
 
 from tests.test_tables import fold, insert
 from tests.training import count_parts, train
-from tokenmill import merge_loop, token_trees
 from tokenmill.kernels import hashing, rules, tables
+from tokenmill.models import token_trees
+from tokenmill.training import merge_loop
 
 Secret = tuple[np.uint64, np.uint64]
 #: What an attacker knows: constants in the source, say.

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.summary import describe_writing
 from tests.test_cli import call, check_error
-from tokenmill.dataset import TokenDataset
+from tokenmill.dataset.token_dataset import TokenDataset
+from tokenmill.encoding.postprocessors import Padding, Truncation
 from tokenmill.errors import UsageError
-from tokenmill.postprocessors import Padding, Truncation
+from tokenmill.pipeline.summary import describe_writing
 from tokenmill.tokenizer import Tokenizer
-from transforms.shape import RowShape
+from tokenmill.transforms.shape import RowShape
 
 TEXTS = ["abc", "", "abcdefgh", "a<|end|>b"]
 SPECIAL = ("--special", "<s>", "--special", "</s>", "--special", "<pad>", "--special", "<|end|>")

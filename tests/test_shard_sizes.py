@@ -15,22 +15,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import driver, proof
-from pipeline.accounting import MaxRejects
-from pipeline.inputs import plan_splits, resolve_inputs
-from pipeline.outputs import OutputFolder
-from pipeline.planning import Corpus, Execution
-from pipeline.progress import reporter
-from pipeline.shaping import RowOptions
-from pipeline.texts import read_rows
 from tests.corpora import hash_folder, make_texts
 from tests.training import few_cases
 from tokenmill import TokenDataset, errors, schemas
+from tokenmill.pipeline import driver
+from tokenmill.pipeline import verify_command as proof
+from tokenmill.pipeline.accounting import MaxRejects
+from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
+from tokenmill.pipeline.outputs import OutputFolder
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
+from tokenmill.pipeline.shaping import RowOptions
+from tokenmill.pipeline.tokenize_command import read_rows
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions
-from transforms import encode
-from transforms.encode import EncodeOptions, encode_split
-from transforms.splits import ReadOptions
+from tokenmill.training.trainers import TrainingOptions
+from tokenmill.transforms import encode
+from tokenmill.transforms.encode import EncodeOptions, encode_split
+from tokenmill.transforms.splits import ReadOptions
 
 RUN = Execution(reporter(quiet=True), workers=1)
 SPLIT = 1_000

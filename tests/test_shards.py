@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import accounting, driver
-from pipeline.accounting import ANY_REJECTS, MaxRejects
-from pipeline.planning import Corpus, Execution
-from pipeline.progress import reporter
 from tests.corpora import make_texts, write_jsonl
 from tokenmill import Tokenizer, errors, schemas
-from tokenmill.training_options import TrainingOptions
-from transforms import write
-from transforms.splits import ReadOptions, SourceFile
-from transforms.write import ShardWriter
+from tokenmill.pipeline import accounting, driver
+from tokenmill.pipeline.accounting import ANY_REJECTS, MaxRejects
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
+from tokenmill.training.options import TrainingOptions
+from tokenmill.transforms import write
+from tokenmill.transforms.splits import ReadOptions, SourceFile
+from tokenmill.transforms.write import ShardWriter
 
 RUN = Execution(reporter(quiet=True), workers=1)
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from tiktoken.load import load_tiktoken_bpe
 
 from tests.training import few_cases, train
-from tokenmill import Tokenizer, special_text
+from tokenmill import Tokenizer
 from tokenmill.errors import UnknownCharacterError, UsageError
+from tokenmill.text import special_text
 
 SPECIALS = ("<|end|>", "<|end|>|>", "<|", "[X]", "aé")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.spooling import is_pipe, spool_pipe
 from tests.reading import documents_of, read_all
 from tokenmill.errors import UnreadableFileError
+from tokenmill.pipeline.spooling import is_pipe, spool_pipe
 
 
 def test_a_named_pipe_is_read_once_and_kept(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(b"a",), daemon=True)
     writer.start()
-    monkeypatch.setattr("pipeline.spooling._copy", refuse)
+    monkeypatch.setattr("tokenmill.pipeline.spooling._copy", refuse)
     with pytest.raises(UnreadableFileError, match="behind 0 bytes: No space left on device; name a folder"):
         spool_pipe(str(pipe))
 
@@ -45,7 +45,7 @@ def test_standard_input_is_encoded_and_its_file_goes(tmp_path: Path) -> None:
     tokenizer = {"merge_rules": [], "vocab": {"a": 0, "b": 1}}
     (tmp_path / "tok.json").write_text(json.dumps(tokenizer))
     (tmp_path / "tmp").mkdir()
-    command = [sys.executable, "-m", "pipeline.cli", "encode", "-", "--tokenizer", "tok.json", "--output", "out", "--quiet"]
+    command = [sys.executable, "-m", "tokenmill", "encode", "-", "--tokenizer", "tok.json", "--output", "out", "--quiet"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "TMPDIR": str(tmp_path / "tmp")}
     content = b'{"text": "ab"}\n{"text": "ba"}\n'
     subprocess.run(command, input=content, cwd=tmp_path, env=environment, check=True, capture_output=True)

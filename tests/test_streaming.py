@@ -19,20 +19,21 @@ from apache_beam.testing import test_stream
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-from pipeline import driver, jobs, proof
-from pipeline.accounting import MaxRejects
-from pipeline.dataset_manifest import frame_dataset
-from pipeline.planning import Corpus, Execution
-from pipeline.progress import reporter
-from pipeline.runners import run_pipeline
-from pipeline.shaping import RowOptions
-from pipeline.stream_steps import FilePlan, StreamOptions, plan_file, publish_files, take_whole_files
 from tests.corpora import make_texts, write_jsonl
 from tokenmill import TokenDataset
 from tokenmill.errors import DataError, TooManyRejectsError
+from tokenmill.pipeline import driver, jobs
+from tokenmill.pipeline import verify_command as proof
+from tokenmill.pipeline.accounting import MaxRejects
+from tokenmill.pipeline.dataset_manifest import frame_dataset
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
+from tokenmill.pipeline.runners import run_pipeline
+from tokenmill.pipeline.shaping import RowOptions
+from tokenmill.pipeline.stream_steps import FilePlan, StreamOptions, plan_file, publish_files, take_whole_files
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.training_options import TrainingOptions
-from transforms.encode import encode_split, keep_tokenizer
+from tokenmill.training.options import TrainingOptions
+from tokenmill.transforms.encode import encode_split, keep_tokenizer
 
 RUN = Execution(reporter(quiet=True), workers=1)
 WINDOW_SECONDS = 10

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.accounting import Books, MaxRejects, add_up_reasons, check_rejects
 from tests.corpora import hash_folder
 from tests.test_cli import ROOT, call, check_error
 from tokenmill.errors import TooManyRejectsError
-from transforms.reject_reasons import MOST_KINDS, OTHER_REASONS, RejectReasons, name_kind
-from transforms.splits import Reject
+from tokenmill.pipeline.accounting import Books, MaxRejects, add_up_reasons, check_rejects
+from tokenmill.transforms.reject_reasons import MOST_KINDS, OTHER_REASONS, RejectReasons, name_kind
+from tokenmill.transforms.splits import Reject
 
 GOOD = '{"text": "low lower lowest"}\n'
 LIST = '{"text": ["low"]}\n'
@@ -194,7 +194,7 @@ def test_a_later_record_with_the_column_is_enough(tokenizer: Path, tmp_path: Pat
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
 def test_closed_standard_streams_end_no_run_with_workers(closed: str, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("".join(f"low lower {number}\n" for number in range(300)))
-    words = [sys.executable, "-m", "pipeline.cli", "count", "in.txt", "--output", "out", "--workers", "2", "--split-mb", "0.001"]
+    words = [sys.executable, "-m", "tokenmill", "count", "in.txt", "--output", "out", "--workers", "2", "--split-mb", "0.001"]
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *words]
     ended = subprocess.run(shell, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False)
     assert ended.returncode == 0 and (tmp_path / "out" / "manifest.json").exists(), ended.stderr

@@ -14,8 +14,8 @@ from tests.training import compiled, few_cases
 from tokenmill.kernels import count, fingerprint, rules, tables
 from tokenmill.kernels.hashing import draw_secret
 from tokenmill.kernels.tables import ENTRIES_USED, FREE, HIGH, PAYLOAD, VALUE, WordTable
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.word_counts import count_corpus
+from tokenmill.text.pretokenizers import PreTokenizer
+from tokenmill.training.word_counts import count_corpus
 
 MODULO = 1 << 64
 

@@ -9,17 +9,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import driver, proof, summary
-from pipeline.planning import Corpus, Execution
-from pipeline.progress import reporter
-from pipeline.shaping import RowOptions, choose_packing
-from pipeline.texts import read_rows
 from tests.corpora import write_jsonl
 from tokenmill import TokenDataset, errors
-from tokenmill.packing import Packing
-from tokenmill.templates import Template
+from tokenmill.dataset.packing import Packing
+from tokenmill.encoding.templates import Template
+from tokenmill.pipeline import driver, summary
+from tokenmill.pipeline import verify_command as proof
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
+from tokenmill.pipeline.shaping import RowOptions, choose_packing
+from tokenmill.pipeline.tokenize_command import read_rows
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import TrainingOptions
+from tokenmill.training.trainers import TrainingOptions
 
 RUN = Execution(reporter(quiet=True), workers=1)
 TEXTS = ["low lower", "", "the quick brown fox"]

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 import tokenmill
 from tests.strategies import NAMED_PRETOKENIZERS, nasty_bytes, nasty_texts
 from tests.training import JIT, few_cases, train
-from tokenmill import reference, reference_words
-from tokenmill.alphabets import CharacterAlphabet
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
-from tokenmill.models import BpeModel
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.models.alphabets import CharacterAlphabet
+from tokenmill.models.bpe import BpeModel
+from tokenmill.reference import bpe as reference
+from tokenmill.reference import words as reference_words
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 CORPUS = ["the cat sat on the mat", "the caféteria, don't!", "好好 学习  天天\n\nup", "aaaa aaa aa a"] * 3

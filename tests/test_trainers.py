@@ -12,13 +12,14 @@ from hypothesis import given
 
 from tests.strategies import counted_words
 from tests.training import CountedWords, count_texts, counts_table, train
-from tokenmill import reference, reference_words
 from tokenmill.errors import NothingToTrainOnError, TokenmillError, UsageError, VocabularySizeError
 from tokenmill.names import PRETOKENIZERS
+from tokenmill.reference import bpe as reference
+from tokenmill.reference import words as reference_words
 from tokenmill.schemas import WORD_COUNTS
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import train_tokenizer
-from tokenmill.training_options import TrainingOptions
+from tokenmill.training.options import TrainingOptions
+from tokenmill.training.trainers import train_tokenizer
 
 LOW = ["low low lower lowest"]
 

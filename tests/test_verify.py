@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import proof
-from pipeline.build import build_dataset
-from pipeline.config import parse_config
-from pipeline.counts_folder import read_counts
-from pipeline.driver import encode_corpus
-from pipeline.planning import Corpus, Execution
-from pipeline.progress import reporter
-from pipeline.shaping import RowOptions
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill import errors
+from tokenmill.pipeline import verify_command as proof
+from tokenmill.pipeline.build import build_dataset
+from tokenmill.pipeline.config import parse_config
+from tokenmill.pipeline.counts_folder import read_counts
+from tokenmill.pipeline.driver import encode_corpus
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
+from tokenmill.pipeline.shaping import RowOptions
 
 SHARD = "part-00001-of-00003.parquet"
 

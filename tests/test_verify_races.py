@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import proof, publishing, source_check, verify
-from pipeline.driver import encode_corpus
-from pipeline.lock import hold_folder
-from pipeline.outputs import OutputFolder
-from pipeline.planning import Corpus, Execution
-from pipeline.progress import reporter
 from tests.corpora import hash_folder, write_jsonl
 from tokenmill import errors
+from tokenmill.pipeline import publishing, source_check, verify
+from tokenmill.pipeline import verify_command as proof
+from tokenmill.pipeline.driver import encode_corpus
+from tokenmill.pipeline.lock import hold_folder
+from tokenmill.pipeline.outputs import OutputFolder
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
 
 RUN = Execution(reporter(quiet=True), workers=1)
 TOKENIZER = {"merge_rules": [["a", "b"]], "vocab": {"a": 0, "b": 1, "c": 2, "ab": 3}}

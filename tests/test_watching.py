@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import driver, watching
-from pipeline.inputs import Inputs
-from pipeline.planning import Corpus, Execution
-from pipeline.progress import reporter
-from pipeline.shaping import RowOptions
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill.errors import DataError, UnreadableFileError, UsageError
-from tokenmill.training_options import TrainingOptions
+from tokenmill.pipeline import driver, watching
+from tokenmill.pipeline.inputs import Inputs
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
+from tokenmill.pipeline.shaping import RowOptions
+from tokenmill.training.options import TrainingOptions
 
 RUN = Execution(reporter(quiet=True), workers=1)
 ROOT = Path(__file__).resolve().parents[1]
@@ -145,7 +145,7 @@ def test_other_runners_are_refused(root: Path) -> None:
 
 @pytest.mark.jit
 def test_the_command_ends_well_at_sigterm(root: Path) -> None:
-    program = [sys.executable, "-m", "pipeline.cli", "encode", str(root / "in"), "--tokenizer", str(root / "tokenizer.json")]
+    program = [sys.executable, "-m", "tokenmill", "encode", str(root / "in"), "--tokenizer", str(root / "tokenizer.json")]
     program += ["--output", str(root / "out"), "--watch", "--every", "0.2", "--workers", "1"]
     process = subprocess.Popen(program, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from tests.strategies import NAMED_PRETOKENIZERS, nasty_texts
 from tests.training import JIT, count_parts, count_texts, counts_table, few_cases
-from tokenmill import reference_words
 from tokenmill.arrow import large_strings
 from tokenmill.errors import DataError, UsageError
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.reference import words as reference_words
 from tokenmill.schemas import COUNT_PARTITIONS, WORD_COUNTS
-from tokenmill.word_counts import (
+from tokenmill.text.pretokenizers import PreTokenizer
+from tokenmill.training.word_counts import (
     SPLIT_SHIFT,
     WordCounter,
     check_counts,

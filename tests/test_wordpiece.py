@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from tests.strategies import wordpiece_tokens
 from tests.training import JIT, few_cases
 from tests.wordpieces import BERT_SPECIALS, byte_tokenizer_of, tokenizer_of
-from tokenmill import reference_wordpiece as reference
-from tokenmill.alphabets import CharacterAlphabet
-from tokenmill.continuations import ContinuationAlphabet
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
-from tokenmill.reference import visible_bytes
+from tokenmill.models.alphabets import CharacterAlphabet
+from tokenmill.models.continuations import ContinuationAlphabet
+from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.reference import wordpiece as reference
+from tokenmill.reference.bpe import visible_bytes
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.wordpiece import WordPieceModel
 
 UNAFFABLE = ["un", "##aff", "##able", "##a", "a", "low", "lo", "##w", "##ws", "##s", "n"]
 #: What likelihood training makes of low, lower, newest, widest.

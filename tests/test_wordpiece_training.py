@@ -19,17 +19,17 @@ from hypothesis import strategies as st
 from tests.strategies import counted_words, nasty_texts
 from tests.training import WRITE_GOLDEN, CountedWords, count_texts, counts_table, few_cases, train
 from tests.wordpieces import BERT_SPECIALS, NEWEST, split_words
-from tokenmill import reference
-from tokenmill import reference_wordpiece as plain
 from tokenmill.errors import NothingToTrainOnError, TokenizerFileError, TokenmillError, UnknownCharacterError, UsageError
 from tokenmill.errors import VocabularySizeError as TooSmall
 from tokenmill.formats import native
+from tokenmill.models.wordpiece import WordPieceModel
 from tokenmill.names import TIES
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.reference import bpe as reference
+from tokenmill.reference import wordpiece as plain
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import train_tokenizer
-from tokenmill.training_options import TrainingOptions
-from tokenmill.wordpiece import WordPieceModel
+from tokenmill.training.options import TrainingOptions
+from tokenmill.training.trainers import train_tokenizer
 
 GOLDEN = Path(__file__).parent / "golden" / "tokenizers"
 THAI = "\u0e01\u0e33"

@@ -12,14 +12,14 @@ import pyarrow as pa
 from hypothesis import settings
 from numba import njit
 
-from tokenmill.merge_loop import MergeOptions, MergeRules, OnMerges, WordSymbols, learn_merges
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.reference import Pair
+from tokenmill.reference.bpe import Pair
 from tokenmill.schemas import WORD_COUNTS
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.trainers import train_tokenizer
-from tokenmill.training_options import TrainingOptions
-from tokenmill.word_counts import WordCounter, combine_counts, sort_counts
+from tokenmill.training.merge_loop import MergeOptions, MergeRules, OnMerges, WordSymbols, learn_merges
+from tokenmill.training.options import TrainingOptions
+from tokenmill.training.trainers import train_tokenizer
+from tokenmill.training.word_counts import WordCounter, combine_counts, sort_counts
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 WRITE_GOLDEN = os.environ.get("TOKENMILL_WRITE_GOLDEN") == "1"

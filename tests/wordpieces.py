@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from tests.training import CountedWords
-from tokenmill import reference_wordpiece as reference
-from tokenmill.alphabets import ByteAlphabet, CharacterAlphabet
-from tokenmill.continuations import ContinuationAlphabet
-from tokenmill.merge_loop import MergeOptions, WordSymbols, learn_merges
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.reference import Pair, visible_bytes
+from tokenmill.models.alphabets import ByteAlphabet, CharacterAlphabet
+from tokenmill.models.continuations import ContinuationAlphabet
+from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.reference import wordpiece as reference
+from tokenmill.reference.bpe import Pair, visible_bytes
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.wordpiece import WordPieceModel
+from tokenmill.training.merge_loop import MergeOptions, WordSymbols, learn_merges
 
 NEWEST = [("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)]
 BERT_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

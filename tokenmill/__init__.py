@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tokenmill.dataset import TokenDataset
+    from tokenmill.dataset.token_dataset import TokenDataset
     from tokenmill.tokenizer import Tokenizer
 
 __version__ = "0.1.0"
@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
 
         return Tokenizer
     if name == "TokenDataset":
-        from tokenmill.dataset import TokenDataset
+        from tokenmill.dataset.token_dataset import TokenDataset
 
         return TokenDataset
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tokenmill.alphabets import visible_bytes
 from tokenmill.errors import UsageError
-from tokenmill.patterns import compile_pattern, find_matches
+from tokenmill.models.alphabets import visible_bytes
+from tokenmill.text.patterns import compile_pattern, find_matches
 from tokenmill.unicode_text import check_unicode
 
 _BYTE = re.compile(r"<0x(\+?[0-9A-Fa-f]{1,2})>")

@@ -20,23 +20,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.alphabets import CODE_POINTS, MARKER
 from tokenmill.arrow import large_strings, text_buffers, wrap_binary
 from tokenmill.decoders import Decoder
-from tokenmill.encoder import Encoded, Encoder
+from tokenmill.encoding.encoder import Encoded, Encoder
+from tokenmill.encoding.lost_words import PlaceNamer, describe_lost_word
+from tokenmill.encoding.processing import Encoding, Processed, process_text, process_texts
+from tokenmill.encoding.templates import FIRST, SECOND, Template, check_template
+from tokenmill.encoding.token_ids import list_ids
+from tokenmill.encoding.tracing import Trace, join_traces
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
-from tokenmill.models import BpeModel
-from tokenmill.normalizers import Normalizer
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.processing import Encoding, Processed, process_text, process_texts
-from tokenmill.special_text import Allowed, SpecialFinder, SplitTexts, join_parts
-from tokenmill.templates import FIRST, SECOND, Template, check_template
-from tokenmill.token_ids import list_ids
+from tokenmill.models.alphabets import CODE_POINTS, MARKER
+from tokenmill.models.bpe import BpeModel
+from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.pretokenizers import PreTokenizer
+from tokenmill.text.special_text import Allowed, SpecialFinder, SplitTexts, join_parts
 from tokenmill.tokenizer_files import read_file, read_folder, write_file
-from tokenmill.tracing import Trace, join_traces
 from tokenmill.unicode_text import encode_text
-from tokenmill.unmatched import PlaceNamer, describe_lost_word
-from tokenmill.wordpiece import WordPieceModel
 
 
 class Tokenizer:

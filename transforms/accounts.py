@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from tokenmill.arrow import text_buffers
 from tokenmill.errors import TokenmillError
 from tokenmill.kernels import fingerprint
-from transforms.read_batches import DocumentBatch
-from transforms.reject_reasons import RejectReasons
-from transforms.splits import Reject, Split
+from tokenmill.transforms.read_batches import DocumentBatch
+from tokenmill.transforms.reject_reasons import RejectReasons
+from tokenmill.transforms.splits import Reject, Split
 
 #: Words that a WordPiece model has no ids for: not made up by tokens, or with too many characters.
 LOST_WORDS = ("unknown_words", "long_words")

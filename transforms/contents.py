@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from transforms.encodings import count_controls, is_plain_text
+from tokenmill.transforms.encodings import count_controls, is_plain_text
 
 #: How much of a file is looked at.
 HEAD_BYTES = 4096

@@ -17,18 +17,18 @@ from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import DataError
-from tokenmill.normalizers import Normalizer
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.word_counts import Partition, WordCounter, combine_counts
-from transforms.accounts import SplitAccount
-from transforms.coders import ArrowTableCoder
-from transforms.files import write_file_atomically
-from transforms.groups import GroupWriter, read_group
-from transforms.journal import Journal
-from transforms.memory import keep_freed_memory
-from transforms.read import read_documents
-from transforms.rejects import RejectWriter
-from transforms.splits import ReadOptions, Split
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.pretokenizers import PreTokenizer
+from tokenmill.training.word_counts import Partition, WordCounter, combine_counts
+from tokenmill.transforms.accounts import SplitAccount
+from tokenmill.transforms.coders import ArrowTableCoder
+from tokenmill.transforms.files import write_file_atomically
+from tokenmill.transforms.groups import GroupWriter, read_group
+from tokenmill.transforms.journal import Journal
+from tokenmill.transforms.memory import keep_freed_memory
+from tokenmill.transforms.read import read_documents
+from tokenmill.transforms.rejects import RejectWriter
+from tokenmill.transforms.splits import ReadOptions, Split
 
 #: Tables wait to be added up until they hold this many rows, or as many as are added up already.
 PENDING_ROWS = 1 << 18

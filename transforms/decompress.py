@@ -20,8 +20,8 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill.errors import UnreadableFileError
-from transforms.encodings import turn_into_utf_8
-from transforms.splits import SourceFile
+from tokenmill.transforms.encodings import turn_into_utf_8
+from tokenmill.transforms.splits import SourceFile
 
 #: How much is asked of a file system at once where the reader has no wish of its own.
 BLOCK_BYTES = 8 << 20

@@ -10,7 +10,7 @@ How a reader keeps to `ReadOptions.max_document_bytes`:
 - Anything else that grows while it is read (a file as one document, a field of a CSV file): stop keeping bytes behind the limit,
   go on counting them, and give `reject_long(name, row, offset, size, head, most)`.
 
-A normalizer can make texts longer than they were read: `transforms.growth` rejects those that it takes above the limit.
+A normalizer can make texts longer than they were read: `transforms/growth.py` rejects those that it takes above the limit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tokenmill.arrow import text_buffers
-from transforms.splits import Reject
+from tokenmill.transforms.splits import Reject
 
 #: How much of a record that is too long is kept for its reject.
 HEAD_BYTES = 64 << 10

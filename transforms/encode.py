@@ -24,22 +24,22 @@ from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.arrow import text_buffers
+from tokenmill.dataset.packing import Packing
 from tokenmill.errors import DataError
 from tokenmill.formats import recognition
-from tokenmill.packing import Packing
 from tokenmill.tokenizer import Tokenizer
-from transforms.accounts import SplitAccount, join_records
-from transforms.files import delete_files, read_file
-from transforms.journal import Journal
-from transforms.memory import keep_freed_memory
-from transforms.pack import BlockWriter
-from transforms.parts import PartReader, RowsHeld
-from transforms.read import DocumentBatch, read_documents
-from transforms.rejects import RejectWriter
-from transforms.shape import RowShape, RowShaper
-from transforms.shuffle import ShuffledWriter
-from transforms.splits import Range, ReadOptions, Reject, Split
-from transforms.write import ShardWriter
+from tokenmill.transforms.accounts import SplitAccount, join_records
+from tokenmill.transforms.files import delete_files, read_file
+from tokenmill.transforms.journal import Journal
+from tokenmill.transforms.memory import keep_freed_memory
+from tokenmill.transforms.pack import BlockWriter
+from tokenmill.transforms.parts import PartReader, RowsHeld
+from tokenmill.transforms.read import DocumentBatch, read_documents
+from tokenmill.transforms.rejects import RejectWriter
+from tokenmill.transforms.shape import RowShape, RowShaper
+from tokenmill.transforms.shuffle import ShuffledWriter
+from tokenmill.transforms.splits import Range, ReadOptions, Reject, Split
+from tokenmill.transforms.write import ShardWriter
 
 #: What documents are written to: a shard of documents, of shuffled documents, or of blocks.
 DocumentWriter = ShardWriter | ShuffledWriter | BlockWriter

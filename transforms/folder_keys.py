@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from transforms.read_batches import DocumentBatch
-from transforms.splits import ReadOptions, SourceFile
+from tokenmill.transforms.read_batches import DocumentBatch
+from tokenmill.transforms.splits import ReadOptions, SourceFile
 
 
 def find_folder_key(file: SourceFile, column: str | None) -> str | None:

@@ -16,8 +16,8 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
-from tokenmill.word_counts import SPLIT_SHIFT, Partition
-from transforms.write import OutputFile
+from tokenmill.training.word_counts import SPLIT_SHIFT, Partition
+from tokenmill.transforms.write import OutputFile
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 

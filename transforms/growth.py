@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.arrow import text_buffers
-from tokenmill.normalizers import Normalizer
-from transforms.document_limit import HEAD_BYTES, describe_long
-from transforms.read_batches import DocumentBatch, Int64s, sort_rejects
-from transforms.splits import Reject
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.transforms.document_limit import HEAD_BYTES, describe_long
+from tokenmill.transforms.read_batches import DocumentBatch, Int64s, sort_rejects
+from tokenmill.transforms.splits import Reject
 
 
 def bound_growth(batches: Iterable[DocumentBatch], normalizer: Normalizer, most: int) -> Iterator[DocumentBatch]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from transforms.read_arrow import count_stream_rows, cut_arrow, read_arrow
-from transforms.read_batches import DocumentBatch
-from transforms.read_csv import count_csv_rows, cut_csv, read_csv
-from transforms.read_dataset import cut_dataset, read_dataset
-from transforms.read_jsonl import check_jsonl_columns, count_jsonl_rows, cut_jsonl, read_jsonl
-from transforms.read_lines import LineCount, count_text_rows, cut_text, read_text
-from transforms.read_parquet import cut_parquet, read_parquet
-from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
+from tokenmill.transforms.read_arrow import count_stream_rows, cut_arrow, read_arrow
+from tokenmill.transforms.read_batches import DocumentBatch
+from tokenmill.transforms.read_csv import count_csv_rows, cut_csv, read_csv
+from tokenmill.transforms.read_dataset import cut_dataset, read_dataset
+from tokenmill.transforms.read_jsonl import check_jsonl_columns, count_jsonl_rows, cut_jsonl, read_jsonl
+from tokenmill.transforms.read_lines import LineCount, count_text_rows, cut_text, read_text
+from tokenmill.transforms.read_parquet import cut_parquet, read_parquet
+from tokenmill.transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 
 @dataclass(frozen=True)

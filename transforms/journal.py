@@ -21,7 +21,7 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill.errors import UnreadableFileError
-from transforms.files import delete_files, file_exists, list_files, read_file, write_file_atomically
+from tokenmill.transforms.files import delete_files, file_exists, list_files, read_file, write_file_atomically
 
 _RECORD_NAME = re.compile(r"split-(\d{5,})\.json")
 

@@ -20,10 +20,10 @@ import numpy.typing as npt
 from tokenmill.arrow import read_only
 from tokenmill.errors import UnreadableFileError
 from tokenmill.kernels.lines import PADDING
-from transforms.decompress import read_blocks
-from transforms.line_blocks import BOM, JSON_SPACE, Bytes
-from transforms.parse_json import RejectedLineError, is_array_of_objects, load_json
-from transforms.splits import SourceFile
+from tokenmill.transforms.decompress import read_blocks
+from tokenmill.transforms.line_blocks import BOM, JSON_SPACE, Bytes
+from tokenmill.transforms.parse_json import RejectedLineError, is_array_of_objects, load_json
+from tokenmill.transforms.splits import SourceFile
 
 #: How much of a file is looked at to tell a document from lines.
 _HEAD_BYTES = 64 << 10

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from tokenmill.arrow import read_only
 from tokenmill.kernels.lines import PADDING, end_of_line
-from transforms.decompress import open_stored, read_blocks, reading
-from transforms.document_limit import HEAD_BYTES, LongLine, reject_long
-from transforms.read_batches import DocumentBatch, reject_batch
-from transforms.splits import DOCUMENT_BYTES, Range, ReadOptions, SourceFile
+from tokenmill.transforms.decompress import open_stored, read_blocks, reading
+from tokenmill.transforms.document_limit import HEAD_BYTES, LongLine, reject_long
+from tokenmill.transforms.read_batches import DocumentBatch, reject_batch
+from tokenmill.transforms.splits import DOCUMENT_BYTES, Range, ReadOptions, SourceFile
 
 BOM = b"\xef\xbb\xbf"
 JSON_SPACE = b" \t\r\n"

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill import schemas
+from tokenmill.dataset.packing import Ints, Packing, Parts, Tokens, pack_documents, permute
 from tokenmill.kernels import pack
-from tokenmill.packing import Ints, Packing, Parts, Tokens, pack_documents, permute
-from transforms.shuffle import WindowCutter
-from transforms.write import ShardWriter
+from tokenmill.transforms.shuffle import WindowCutter
+from tokenmill.transforms.write import ShardWriter
 
 #: Tokens of blocks in a row group, the least that is read to get at one of them. 64 blocks of 2,048.
 ROW_GROUP_TOKENS = 1 << 17

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from tokenmill.transforms.column_paths import SEPARATOR, split_path
+from tokenmill.transforms.splits import ReadOptions
 from tokenmill.unicode_text import SURROGATE
-from transforms.column_paths import SEPARATOR, split_path
-from transforms.splits import ReadOptions
 
 
 class RejectedLineError(Exception):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from tokenmill.arrow import text_buffers
-from transforms.read_batches import DocumentBatch
+from tokenmill.transforms.read_batches import DocumentBatch
 
 #: A shard holds at most so many times the text that a split is planned to hold, unless a single document is longer.
 SHARD_SPLITS = 2

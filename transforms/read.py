@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tokenmill.normalizers import Normalizer
-from transforms.encodings import name_damage
-from transforms.folder_keys import find_folder_key, set_ids, without_folder_key
-from transforms.growth import bound_growth
-from transforms.input_formats import format_of
-from transforms.read_batches import DocumentBatch
-from transforms.splits import Range, ReadOptions, SizedRange, SourceFile, Split
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.transforms.encodings import name_damage
+from tokenmill.transforms.folder_keys import find_folder_key, set_ids, without_folder_key
+from tokenmill.transforms.growth import bound_growth
+from tokenmill.transforms.input_formats import format_of
+from tokenmill.transforms.read_batches import DocumentBatch
+from tokenmill.transforms.splits import Range, ReadOptions, SizedRange, SourceFile, Split
 
 __all__ = ["DocumentBatch", "cut_file", "read_documents", "read_range", "read_split"]
 

@@ -11,11 +11,11 @@ from typing import IO
 import pyarrow as pa
 
 from tokenmill.errors import UnreadableFileError
-from transforms.decompress import open_seekable
-from transforms.read_batches import DocumentBatch
-from transforms.read_columns import Columns, find_columns, group_parts, read_columns, take_rows
-from transforms.read_lines import LineCount
-from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
+from tokenmill.transforms.decompress import open_seekable
+from tokenmill.transforms.read_batches import DocumentBatch
+from tokenmill.transforms.read_columns import Columns, find_columns, group_parts, read_columns, take_rows
+from tokenmill.transforms.read_lines import LineCount
+from tokenmill.transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 _FILE_MAGIC = b"ARROW1"
 

@@ -17,8 +17,8 @@ from tokenmill.errors import InvalidTextError
 from tokenmill.kernels.lines import PADDING
 from tokenmill.kernels.utf8 import is_utf8
 from tokenmill.schemas import DOCUMENTS, SECOND_TEXT
-from transforms.document_limit import HEAD_BYTES, find_long, reject_long
-from transforms.splits import ReadOptions, Reject, SourceFile
+from tokenmill.transforms.document_limit import HEAD_BYTES, find_long, reject_long
+from tokenmill.transforms.splits import ReadOptions, Reject, SourceFile
 
 Int64s = npt.NDArray[np.int64]
 

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from tokenmill.arrow import decode_strings, split_values
 from tokenmill.errors import MissingColumnError, UnreadableFileError
-from transforms.column_paths import ColumnPath, TextColumn, find_path, holds_text, is_path, list_texts, take_column
-from transforms.read_batches import DocumentBatch, Records, finish_batch, is_valid_utf8, name_rows, sort_rejects
-from transforms.splits import Range, ReadOptions, Reject, SizedRange, SourceFile
+from tokenmill.transforms.column_paths import ColumnPath, TextColumn, find_path, holds_text, is_path, list_texts, take_column
+from tokenmill.transforms.read_batches import DocumentBatch, Records, finish_batch, is_valid_utf8, name_rows, sort_rejects
+from tokenmill.transforms.splits import Range, ReadOptions, Reject, SizedRange, SourceFile
 
 #: The most rows that are read at once, however short their texts are said to be (dictionary pages hide how long they are).
 _MAX_ROWS = 16_384

@@ -29,13 +29,13 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from tokenmill.errors import MissingColumnError, UnreadableFileError
-from transforms.decompress import read_blocks
-from transforms.document_limit import HEAD_BYTES
-from transforms.line_blocks import BOM
-from transforms.read_batches import DocumentBatch, reject_batch
-from transforms.read_columns import Columns, find_columns, read_columns
-from transforms.read_lines import LineCount
-from transforms.splits import Range, ReadOptions, Reject, SizedRange, SourceFile
+from tokenmill.transforms.decompress import read_blocks
+from tokenmill.transforms.document_limit import HEAD_BYTES
+from tokenmill.transforms.line_blocks import BOM
+from tokenmill.transforms.read_batches import DocumentBatch, reject_batch
+from tokenmill.transforms.read_columns import Columns, find_columns, read_columns
+from tokenmill.transforms.read_lines import LineCount
+from tokenmill.transforms.splits import Range, ReadOptions, Reject, SizedRange, SourceFile
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tokenmill.errors import UnreadableFileError, UsageError
-from tokenmill.parquet_footer import open_parquet
-from transforms.decompress import reading
-from transforms.read_batches import DocumentBatch
-from transforms.read_columns import Columns, find_columns, read_columns, rows_per_batch, take_rows
-from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
+from tokenmill.parquet.footer import open_parquet
+from tokenmill.transforms.decompress import reading
+from tokenmill.transforms.read_batches import DocumentBatch
+from tokenmill.transforms.read_columns import Columns, find_columns, read_columns, rows_per_batch, take_rows
+from tokenmill.transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 if TYPE_CHECKING:
     from datasets import Dataset

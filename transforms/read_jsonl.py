@@ -28,12 +28,12 @@ from tokenmill.arrow import read_only
 from tokenmill.errors import MissingColumnError
 from tokenmill.kernels.json_lines import DOCUMENT, REFUSED, read_records
 from tokenmill.kernels.lines import count_lines, end_of_line
-from transforms.decompress import reading
-from transforms.document_limit import LongLine, reject_long
-from transforms.files import is_local
-from transforms.json_documents import is_json_document, read_record_blocks
-from transforms.line_blocks import Bytes, iterate_lines, line_at, read_line_blocks, reject_line
-from transforms.parse_json import (
+from tokenmill.transforms.decompress import reading
+from tokenmill.transforms.document_limit import LongLine, reject_long
+from tokenmill.transforms.files import is_local
+from tokenmill.transforms.json_documents import is_json_document, read_record_blocks
+from tokenmill.transforms.line_blocks import Bytes, iterate_lines, line_at, read_line_blocks, reject_line
+from tokenmill.transforms.parse_json import (
     DamagedTextError,
     LineParser,
     Parsed,
@@ -42,9 +42,9 @@ from transforms.parse_json import (
     has_column,
     load_json,
 )
-from transforms.read_batches import DocumentBatch, Int64s, invalid_text, make_documents, name_rows
-from transforms.read_lines import LineCount, count_rows, cut_lines
-from transforms.splits import DOCUMENT_BYTES, Range, ReadOptions, Reject, SizedRange, SourceFile
+from tokenmill.transforms.read_batches import DocumentBatch, Int64s, invalid_text, make_documents, name_rows
+from tokenmill.transforms.read_lines import LineCount, count_rows, cut_lines
+from tokenmill.transforms.splits import DOCUMENT_BYTES, Range, ReadOptions, Reject, SizedRange, SourceFile
 
 #: A column is missing when none of so many first records has it; one odd record among good ones is only a reject.
 _PROBED_RECORDS = 100

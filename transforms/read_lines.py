@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.kernels.lines import count_lines, take_lines
-from transforms.decompress import read_blocks
-from transforms.document_limit import HEAD_BYTES, LongLine, reject_long
-from transforms.line_blocks import BOM, Bytes, read_line_blocks, reject_line
-from transforms.read_batches import DocumentBatch, Records, finish_batch, name_rows, reject_batch
-from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
+from tokenmill.transforms.decompress import read_blocks
+from tokenmill.transforms.document_limit import HEAD_BYTES, LongLine, reject_long
+from tokenmill.transforms.line_blocks import BOM, Bytes, read_line_blocks, reject_line
+from tokenmill.transforms.read_batches import DocumentBatch, Records, finish_batch, name_rows, reject_batch
+from tokenmill.transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 ReadBlocks = Callable[[Range, int], Iterator[tuple[int, Bytes | LongLine]]]
 

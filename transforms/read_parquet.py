@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pyarrow.parquet as pq
 
-from tokenmill.parquet_footer import ParquetFooter, check_rows, open_parquet
-from transforms.decompress import open_seekable
-from transforms.read_batches import DocumentBatch
-from transforms.read_columns import Columns, find_columns, group_parts, read_columns, rows_per_batch, take_rows
-from transforms.splits import Range, ReadOptions, SizedRange, SourceFile
+from tokenmill.parquet.footer import ParquetFooter, check_rows, open_parquet
+from tokenmill.transforms.decompress import open_seekable
+from tokenmill.transforms.read_batches import DocumentBatch
+from tokenmill.transforms.read_columns import Columns, find_columns, group_parts, read_columns, rows_per_batch, take_rows
+from tokenmill.transforms.splits import Range, ReadOptions, SizedRange, SourceFile
 
 _BUFFER_BYTES = 1 << 20
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from transforms.splits import Reject
+from tokenmill.transforms.splits import Reject
 
 #: Kinds of reasons that are told apart. No reader has a tenth of it; a reason that quotes records must not fill the memory.
 MOST_KINDS = 100

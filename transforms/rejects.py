@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable
 from types import TracebackType
 
-from transforms.splits import Reject
-from transforms.write import OutputFile
+from tokenmill.transforms.splits import Reject
+from tokenmill.transforms.write import OutputFile
 
 #: How many bytes of a rejected record are kept.
 REJECT_RAW_BYTES = 64 << 10

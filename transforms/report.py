@@ -18,14 +18,14 @@ from tokenmill.errors import DataError
 from tokenmill.report.measure import Measurement
 from tokenmill.report.sums import add_tables
 from tokenmill.schemas import REPORT_SUMS
-from transforms.accounts import SplitAccount
-from transforms.coders import ArrowTableCoder
-from transforms.encode import open_tokenizer
-from transforms.files import write_file_atomically
-from transforms.journal import Journal
-from transforms.memory import keep_freed_memory
-from transforms.read import DocumentBatch, read_documents
-from transforms.splits import ReadOptions, Split
+from tokenmill.transforms.accounts import SplitAccount
+from tokenmill.transforms.coders import ArrowTableCoder
+from tokenmill.transforms.encode import open_tokenizer
+from tokenmill.transforms.files import write_file_atomically
+from tokenmill.transforms.journal import Journal
+from tokenmill.transforms.memory import keep_freed_memory
+from tokenmill.transforms.read import DocumentBatch, read_documents
+from tokenmill.transforms.splits import ReadOptions, Split
 
 
 @dataclass(frozen=True)

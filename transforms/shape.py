@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill import schemas
-from tokenmill.alphabets import ByteAlphabet
 from tokenmill.arrow import wrap_lists
-from tokenmill.encoder import Encoded
+from tokenmill.encoding.encoder import Encoded
+from tokenmill.encoding.postprocessors import Padding, Rows, Tokens, Truncation, build_rows, find_crowded
+from tokenmill.encoding.processing import row_columns, take_sources
 from tokenmill.errors import DataError, UsageError
-from tokenmill.postprocessors import Padding, Rows, Tokens, Truncation, build_rows, find_crowded
-from tokenmill.processing import row_columns, take_sources
+from tokenmill.models.alphabets import ByteAlphabet
 from tokenmill.tokenizer import Tokenizer
 
 

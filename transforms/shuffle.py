@@ -8,8 +8,8 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.packing import permute
-from transforms.write import ShardWriter
+from tokenmill.dataset.packing import permute
+from tokenmill.transforms.write import ShardWriter
 
 #: Tokens of the documents that are shuffled or packed together: more than the split of a common size has.
 WINDOW_TOKENS = 1 << 24

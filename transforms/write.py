@@ -21,8 +21,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import DataError, OutputError
-from transforms.files import delete_files, rename_file
-from transforms.parquet_shard import open_file
+from tokenmill.parquet.shard import open_file
+from tokenmill.transforms.files import delete_files, rename_file
 
 ROW_GROUP_TOKENS = 1 << 20
 ROW_GROUP_DOCUMENTS = 1 << 20

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from tokenmill import reference_words
 from tokenmill.data import load_class_table
 from tokenmill.explain.matching import Match, match_symbols, split_symbols
 from tokenmill.explain.merging import AppliedMerge, merge_symbols, spell_unknown, split_into_symbols
 from tokenmill.explain.symbols import check_length
 from tokenmill.kernels import scan_classes
-from tokenmill.models import BpeModel
-from tokenmill.patterns import compile_pattern, split_by_pattern
-from tokenmill.reference import Pair
+from tokenmill.models.bpe import BpeModel
+from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.reference import words as reference_words
+from tokenmill.reference.bpe import Pair
+from tokenmill.text.patterns import compile_pattern, split_by_pattern
 from tokenmill.unicode_text import encode_text
-from tokenmill.wordpiece import WordPieceModel
 
 if TYPE_CHECKING:
-    from tokenmill.pretokenizers import PreTokenizer
+    from tokenmill.text.pretokenizers import PreTokenizer
     from tokenmill.tokenizer import Tokenizer
 
 #: The classes that patterns go by, and their bits in the table.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tokenmill import reference
-from tokenmill.alphabets import CharacterAlphabet
-from tokenmill.wordpiece import WordPieceModel
+from tokenmill.models.alphabets import CharacterAlphabet
+from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.reference import bpe as reference
 
 #: In a word longer than this, strings that are longer than any token are not looked for.
 _MOST_TRIED = 100

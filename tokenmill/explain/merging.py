@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tokenmill import reference, reference_marks
-from tokenmill.alphabets import MARKER, CharacterAlphabet, byte_tokens
 from tokenmill.explain.symbols import is_known
-from tokenmill.models import BpeModel
-from tokenmill.reference import Pair
-from tokenmill.word_marks import MarkedAlphabet
+from tokenmill.models.alphabets import MARKER, CharacterAlphabet, byte_tokens
+from tokenmill.models.bpe import BpeModel
+from tokenmill.models.marks import MarkedAlphabet
+from tokenmill.reference import bpe as reference
+from tokenmill.reference import marks as reference_marks
+from tokenmill.reference.bpe import Pair
 
 #: Stands for an unknown symbol while rules are applied: the empty string is no token, so no rule takes it.
 _UNKNOWN = ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tokenmill import reference, reference_wordpiece
 from tokenmill.errors import UsageError
+from tokenmill.reference import bpe as reference
+from tokenmill.reference import wordpiece as reference_wordpiece
 
 if TYPE_CHECKING:
-    from tokenmill.models import Model
+    from tokenmill.models.bpe import Model
 
 #: Characters of a text, and of all words trained on: more than anybody reads step by step.
 MOST_CHARACTERS = 2_000

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
-from tokenmill import reference, reference_wordpiece
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
 from tokenmill.explain.symbols import check_length, split_word
 from tokenmill.names import SCORES, TIES
-from tokenmill.reference import Pair
+from tokenmill.reference import bpe as reference
+from tokenmill.reference import wordpiece as reference_wordpiece
+from tokenmill.reference.bpe import Pair
 from tokenmill.unicode_text import encode_text
 
 SHOWN_CANDIDATES = 5

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from tokenmill.alphabets import ByteAlphabet, visible_bytes
 from tokenmill.errors import TokenizerFileError, UsageError
-from tokenmill.models import BpeModel
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.models.alphabets import ByteAlphabet, visible_bytes
+from tokenmill.models.bpe import BpeModel
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 Rule = tuple[str, str]

@@ -15,24 +15,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tokenmill.code_points import CodePointModel
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import huggingface_bpe, huggingface_wordpiece
 from tokenmill.formats.building import bpe_model_of
 from tokenmill.formats.huggingface_cutting import read_cutting, write_pretokenizer
 from tokenmill.formats.huggingface_decoders import read_decoder, write_decoder
-from tokenmill.formats.huggingface_fields import (
-    ANYTHING,
-    Fields,
-    check_fields,
-    read_component,
-    typed,
-)
+from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, read_component, typed
 from tokenmill.formats.huggingface_parts import read_parts, write_normalizer, write_template
 from tokenmill.formats.huggingface_tokens import read_tokens, write_added
 from tokenmill.formats.json_text import parse_object
+from tokenmill.models.code_points import CodePointModel
+from tokenmill.models.wordpiece import WordPieceModel
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.wordpiece import WordPieceModel
 
 _VERSION = "1.0"
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tokenmill.alphabets import MARKER
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.building import Rule, name_rule
 from tokenmill.formats.huggingface_cutting import Cutting, shows_spaces
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, typed
 from tokenmill.formats.huggingface_tokens import Tokens, list_vocabulary
 from tokenmill.formats.json_text import excerpt
-from tokenmill.models import BpeModel, alphabet_of
+from tokenmill.models.alphabets import MARKER
+from tokenmill.models.bpe import BpeModel, alphabet_of
+from tokenmill.models.marks import WordMarks
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.word_marks import WordMarks
 
 #: The fields of the model, and the values that are taken.
 _FIELDS: Fields = {

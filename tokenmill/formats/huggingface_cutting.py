@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tokenmill.alphabets import MARKER
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, refuse_others, steps, typed
 from tokenmill.formats.json_text import excerpt
-from tokenmill.models import BpeModel
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.reference_words import PATTERNS
+from tokenmill.models.alphabets import MARKER
+from tokenmill.models.bpe import BpeModel
+from tokenmill.reference.words import PATTERNS
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 #: The fields of each component, and the values that are taken.

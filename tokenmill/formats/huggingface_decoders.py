@@ -10,16 +10,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tokenmill.alphabets import MARKER, visible_bytes
-from tokenmill.continuations import PREFIX
 from tokenmill.decoders import Decoder
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.huggingface_cutting import shows_spaces, write_byte_level, write_metaspace
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, refuse_others, steps, typed
 from tokenmill.formats.huggingface_patterns import read_kind, write_pattern
-from tokenmill.models import BpeModel, Model
+from tokenmill.models.alphabets import MARKER, visible_bytes
+from tokenmill.models.bpe import BpeModel, Model
+from tokenmill.models.continuations import PREFIX
+from tokenmill.models.wordpiece import WordPieceModel
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.wordpiece import WordPieceModel
 
 _FLAGS = (True, False)
 _SCHEMES = ("always", "first", "never")

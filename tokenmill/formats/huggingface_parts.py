@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tokenmill.encoding.templates import FIRST, MOST_TYPE, SECOND, TOKEN, Element, Elements, Template
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, refuse_others, steps, typed
 from tokenmill.formats.huggingface_patterns import read_kind, write_pattern
 from tokenmill.formats.huggingface_tokens import check_normalized
 from tokenmill.formats.json_text import excerpt
-from tokenmill.normalizers import Normalizer, Replace, Step
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.templates import FIRST, MOST_TYPE, SECOND, TOKEN, Element, Elements, Template
+from tokenmill.text.normalizers import Normalizer, Replace, Step
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 _FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd", "Lowercase": "lowercase", "StripAccents": "strip_marks"}

@@ -20,9 +20,9 @@ import numpy as np
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, typed
 from tokenmill.formats.json_text import excerpt
-from tokenmill.models import BpeModel, Model
+from tokenmill.models.bpe import BpeModel, Model
 from tokenmill.names import TOKEN_FLAGS
-from tokenmill.normalizers import Normalizer, find_touched
+from tokenmill.text.normalizers import Normalizer, find_touched
 from tokenmill.tokenizer import Tokenizer
 
 #: The fields of a token, and the values that are taken.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tokenmill.continuations import PREFIX
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.building import refuse_options
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, read_component, typed
 from tokenmill.formats.huggingface_tokens import Tokens, list_vocabulary
-from tokenmill.pretokenizers import PreTokenizer
+from tokenmill.models.continuations import PREFIX
+from tokenmill.models.wordpiece import MOST_CHARACTERS, MOST_LIMIT, WordPieceModel, wordpiece_alphabet
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.wordpiece import MOST_CHARACTERS, MOST_LIMIT, WordPieceModel, wordpiece_alphabet
 
 _MODEL: Fields = dict.fromkeys(("type", "vocab", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word"), ANYTHING)
 #: Pre-tokenizers there and here. (Chinese characters are a matter of BertNormalizer there.)

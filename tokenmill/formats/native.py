@@ -11,20 +11,21 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from tokenmill import schemas, wordpiece
-from tokenmill.code_points import CodePointModel
+from tokenmill import schemas
 from tokenmill.decoders import Decoder
+from tokenmill.encoding.templates import Template
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.building import refuse_added, refuse_parts
 from tokenmill.formats.json_text import excerpt, parse_object, strings_to_json, to_json
-from tokenmill.models import BpeModel, Model, alphabet_of
+from tokenmill.models import wordpiece
+from tokenmill.models.bpe import BpeModel, Model, alphabet_of
+from tokenmill.models.code_points import CodePointModel
+from tokenmill.models.marks import WordMarks
+from tokenmill.models.wordpiece import WordPieceModel, wordpiece_alphabet
 from tokenmill.names import WORDPIECE_MODELS
-from tokenmill.normalizers import Normalizer
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.templates import Template
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.word_marks import WordMarks
-from tokenmill.wordpiece import WordPieceModel, wordpiece_alphabet
 
 _KEYS = {
     "format": str,

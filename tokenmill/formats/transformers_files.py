@@ -13,7 +13,7 @@ from typing import Any
 from tokenmill.errors import TokenizerFileError
 from tokenmill.formats import gpt2_files, vocab_txt
 from tokenmill.formats.json_text import excerpt, parse_object
-from tokenmill.normalizers import Normalizer
+from tokenmill.text.normalizers import Normalizer
 from tokenmill.tokenizer import Tokenizer
 
 CONFIG, ADDED = "tokenizer_config.json", "added_tokens.json"

@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from tokenmill.continuations import PREFIX
+from tokenmill.encoding.templates import Template
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.building import refuse_added, refuse_options
 from tokenmill.formats.json_text import excerpt
-from tokenmill.normalizers import Normalizer
-from tokenmill.pretokenizers import PreTokenizer
-from tokenmill.templates import Template
+from tokenmill.models.continuations import PREFIX
+from tokenmill.models.wordpiece import MOST_CHARACTERS, WordPieceModel, wordpiece_alphabet
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.wordpiece import MOST_CHARACTERS, WordPieceModel, wordpiece_alphabet
 
 NAME = "vocab.txt"
 UNK = "[UNK]"

@@ -16,14 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmill.kernels.compiling import inline_part, kernel, part
-from tokenmill.kernels.intrinsics import (
-    borrow,
-    count_trailing_zeros,
-    load_u64,
-    mark_bytes_between,
-    shift_64_bytes,
-    store_u64,
-)
+from tokenmill.kernels.intrinsics import borrow, count_trailing_zeros, load_u64, mark_bytes_between, shift_64_bytes, store_u64
 from tokenmill.kernels.normalize import (
     BLOCK,
     DOCUMENT,

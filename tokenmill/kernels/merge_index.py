@@ -6,18 +6,7 @@ import numpy as np
 
 from tokenmill.kernels.compiling import kernel
 from tokenmill.kernels.hashing import hash_secretly
-from tokenmill.kernels.merge_state import (
-    BARRIER,
-    COUNT,
-    KEY,
-    LENGTH,
-    NONE,
-    PAIR,
-    SPAN,
-    START,
-    SYMBOL,
-    WORD,
-)
+from tokenmill.kernels.merge_state import BARRIER, COUNT, KEY, LENGTH, NONE, PAIR, SPAN, START, SYMBOL, WORD
 
 
 @kernel

@@ -32,20 +32,7 @@ from tokenmill.kernels.merge import (
     replace_pair,
     tie_of,
 )
-from tokenmill.kernels.merge_state import (
-    COUNT,
-    KEY,
-    LENGTH,
-    LOW_32,
-    MIN_COUNT,
-    NONE,
-    PAIR,
-    PAIRS_USED,
-    SPAN,
-    START,
-    TOKENS,
-    WORD,
-)
+from tokenmill.kernels.merge_state import COUNT, KEY, LENGTH, LOW_32, MIN_COUNT, NONE, PAIR, PAIRS_USED, SPAN, START, TOKENS, WORD
 
 # Columns of `links` and `heads`: pairs in which a symbol is the left one, and the right one.
 LEFT, RIGHT = 0, 1

@@ -15,8 +15,8 @@ from tokenmill.arrow import large_strings, text_buffers
 from tokenmill.data import load_class_table
 from tokenmill.errors import UsageError
 from tokenmill.kernels.measure import BEGINS, ENDS, LEFT_OUT, PADDING, find_differences, measure_documents
-from tokenmill.normalizers import Normalizer
 from tokenmill.report.sums import LENGTH, OF_TEXTS, OF_TOKENIZER, TEXTS, TOKEN, add_tables, table_of_groups, table_of_keys
+from tokenmill.text.normalizers import Normalizer
 from tokenmill.tokenizer import Tokenizer
 
 #: Groups are for languages, sources and files: a column of ids would be a table as large as the corpus.

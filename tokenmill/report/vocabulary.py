@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tokenmill.alphabets import NEVER_IN_UTF_8, bytes_of_tokens
-from tokenmill.code_points import CodePointModel
-from tokenmill.continuations import ContinuationAlphabet
-from tokenmill.models import BpeModel
+from tokenmill.models.alphabets import NEVER_IN_UTF_8, bytes_of_tokens
+from tokenmill.models.bpe import BpeModel
+from tokenmill.models.code_points import CodePointModel
+from tokenmill.models.continuations import ContinuationAlphabet
+from tokenmill.models.wordpiece import WordPieceModel
 from tokenmill.tokenizer import Tokenizer
-from tokenmill.wordpiece import WordPieceModel
 
 
 @dataclass(frozen=True)

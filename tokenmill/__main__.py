@@ -1,0 +1,6 @@
+"""`python -m tokenmill` is the command `tokenmill`."""
+
+from tokenmill.pipeline.cli.main import run
+
+if __name__ == "__main__":
+    run()

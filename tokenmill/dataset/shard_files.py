@@ -1,0 +1,277 @@
+"""The shards of a finished dataset on any file system that Arrow knows: what the manifest says, and reading single row groups."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from tokenmill import schemas
+from tokenmill.errors import DataError, UsageError
+from tokenmill.parquet.footer import ParquetFooter, open_parquet
+from tokenmill.parquet.pages import OtherLayout, read_integers
+
+#: A Parquet file numbers its row groups in 16 bits.
+MOST_ROW_GROUPS = (1 << 15) - 1
+_SHARD_NAME = re.compile(r"part-\d{5,}-of-\d{5,}\.parquet")
+#: How many files are held open.
+_OPEN_FILES = 64
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Where a column of one row group lies in its file."""
+
+    offset: int
+    size: int
+    values: int
+    compression: str
+    has_dictionary: bool
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What a shard's footer tells, of each row group: its rows, the chunks of its columns by name, smallest and largest id."""
+
+    rows: list[int]
+    chunks: list[dict[str, Chunk]]
+    id_ranges: list[tuple[str, str] | None]
+    schema: pa.Schema
+
+
+class ShardFiles:
+    """Manifest and shards of the dataset in `folder`. Can be pickled; open files stay behind.
+
+    All that is read is of the version that was opened: a file that was opened before another version was published stays as it
+    was, and later ones are refused. Raises DataError where there is no finished dataset, or a manifest that names files outside
+    of the folder.
+    """
+
+    def __init__(self, folder: str, filesystem: Any = None) -> None:
+        self.folder = folder
+        self._filesystem, self._root = _find_filesystem(folder, filesystem)
+        self._manifest_time: tuple[int | None, int | None] = (None, None)
+        self.manifest = self._read_manifest()
+        self.shards: list[dict[str, Any]] = self.manifest["shards"]
+        self._footers: dict[int, Footer] = {}
+        self._files: OrderedDict[int, Any] = OrderedDict()
+        self._metadata: dict[int, Any] = {}
+        self._process = os.getpid()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_files": OrderedDict(), "_metadata": {}}
+
+    def footer(self, shard: int) -> Footer:
+        """The footer of a shard, read once."""
+        if shard not in self._footers:
+            file = self._open(shard)
+            try:
+                parquet, footer = open_parquet(file)
+                self._check_tokenizer(shard, parquet.metadata.metadata or {})
+                self._metadata[shard], self._footers[shard] = parquet.metadata, _read_footer(parquet, footer)
+            except (OSError, ValueError, pa.ArrowException) as error:
+                raise self._damaged(shard, error) from None
+        return self._footers[shard]
+
+    def read_matrix(self, shard: int, group: int, column: str, shape: tuple[int, int], pad: int) -> npt.NDArray[np.integer]:
+        """A column of a row group with a number for each token, as rows x block; shorter rows are filled up with `pad`."""
+        footer = self.footer(shard)
+        try:
+            chunk, rows, kind = footer.chunks[group][column], footer.rows[group], footer.schema.field(column).type
+        except (IndexError, KeyError) as error:
+            raise self._damaged(shard, error) from None
+        if rows != shape[0]:
+            raise self._damaged(shard, ValueError(f"row group {group} has {rows} rows instead of {shape[0]}"))
+        dtype = kind.value_type.to_pandas_dtype()
+        if chunk.values == rows * shape[1] and not chunk.has_dictionary:
+            try:
+                content = self._open(shard).read_at(chunk.size, chunk.offset)
+                self._check_remote()
+                return read_integers(content, chunk.values, chunk.compression).reshape(shape).astype(dtype, copy=False)
+            except OtherLayout:
+                pass
+            except (OSError, ValueError, pa.ArrowException) as error:
+                raise self._damaged(shard, error) from None
+        return self._pad_rows(shard, group, column, np.full(shape, pad, dtype))
+
+    def _pad_rows(self, shard: int, group: int, column: str, matrix: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+        """The rows of a column, read by Arrow, laid over `matrix`."""
+        lists = self.read_table(shard, group, [column])[column]
+        for row, values in zip(matrix, lists, strict=True):
+            tokens = values.values.to_numpy(zero_copy_only=False)[: row.size]
+            row[: tokens.size] = tokens
+        return matrix
+
+    def read_table(self, shard: int, group: int, columns: list[str]) -> pa.Table:
+        """Columns of a row group, by Arrow."""
+        try:
+            table = self._open_parquet(shard).read_row_group(group, columns=columns, use_threads=False)
+            self._check_remote()
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            raise self._damaged(shard, error) from None
+        rows = self.footer(shard).rows[group]
+        if table.num_rows != rows:  # Arrow goes by the number of values in the footer, which may be another.
+            raise self._damaged(shard, ValueError(f"row group {group} has {table.num_rows} rows instead of {rows}"))
+        return table
+
+    def read_file(self, name: str) -> bytes:
+        """A file of the folder, such as the tokenizer's."""
+        try:
+            with self._filesystem.open_input_file(f"{self._root}/{name}") as file:
+                self._check_version()
+                content: bytes = file.read()
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"{self.folder}/{name}: cannot be read ({error}); encode the corpus again") from None
+        return content
+
+    def _open_parquet(self, shard: int) -> pq.ParquetFile:
+        """For Arrow to read; a footer is checked and taken apart once for each time that the file is opened."""
+        file = self._open(shard)
+        if (metadata := self._metadata.get(shard)) is not None:
+            return pq.ParquetFile(file, metadata=metadata)
+        parquet, _ = open_parquet(file)
+        self._metadata[shard] = parquet.metadata
+        return parquet
+
+    def _open(self, shard: int) -> Any:
+        if self._process != os.getpid():  # After a fork: the place in a file may be shared with the parent.
+            self._files, self._metadata, self._process = OrderedDict(), {}, os.getpid()
+        if (file := self._files.get(shard)) is not None:
+            return file
+        try:
+            file = self._filesystem.open_input_file(f"{self._root}/{self.shards[shard]['path']}")
+        except (OSError, pa.ArrowException) as error:
+            self._check_version()
+            raise self._damaged(shard, error) from None
+        self._check_version()
+        self._files[shard] = file
+        if len(self._files) > _OPEN_FILES:
+            oldest, _ = self._files.popitem(last=False)
+            self._metadata.pop(oldest, None)
+        return file
+
+    def _check_version(self) -> None:
+        """Raise DataError where the folder holds another version than the one that was opened.
+
+        The manifest is the first file of a version to go. So what was open before it is looked at is of its version.
+        """
+        try:
+            (found,) = self._filesystem.get_file_info([self._manifest_path])
+            if (found.mtime_ns, found.size) == self._manifest_time:
+                return
+            with self._filesystem.open_input_file(self._manifest_path) as file:
+                same = file.read() == self._manifest_content
+        except (OSError, pa.ArrowException):
+            same = False
+        if not same:
+            raise DataError(
+                f"{self.folder}: another version was published since the dataset was opened; open it again, or open a version"
+                " that stays: `tokenmill pin` makes one"
+            )
+        self._manifest_time = (found.mtime_ns, found.size)
+
+    def _check_remote(self) -> None:
+        """On stores, files that are open are read by their name: look after each reading."""
+        if not isinstance(self._filesystem, pafs.LocalFileSystem):
+            self._check_version()
+
+    def _check_tokenizer(self, shard: int, metadata: Mapping[bytes, bytes]) -> None:
+        """Raise DataError where a shard's footer names another tokenizer than the manifest."""
+        stated = metadata.get(b"tokenmill.tokenizer_sha256", b"").decode("utf-8", "replace")
+        wanted = _look_up(self.manifest, "tokenizer.sha256")
+        if stated and isinstance(wanted, str) and stated != wanted:
+            raise self._damaged(shard, ValueError("its ids are of another tokenizer than the manifest's"))
+
+    def _damaged(self, shard: int, error: Exception) -> DataError:
+        path, reason = self.shards[shard]["path"], (str(error).splitlines() or [""])[0]
+        return DataError(f"{self.folder}/{path}: missing or damaged ({reason}); encode the corpus again")
+
+    def _read_manifest(self) -> dict[str, Any]:
+        self._manifest_path = path = f"{self._root}/{schemas.MANIFEST}"
+        try:
+            (info,) = self._filesystem.get_file_info([path])
+            with self._filesystem.open_input_file(path) as file:
+                self._manifest_content: bytes = file.read()
+            self._manifest_time = (info.mtime_ns, info.size)
+            manifest = json.loads(self._manifest_content)
+        except (OSError, pa.ArrowException):
+            raise DataError(f"{self.folder!r} is no finished dataset: it holds no {schemas.MANIFEST}") from None
+        except (ValueError, RecursionError):
+            raise DataError(f"{self.folder}/{schemas.MANIFEST} is damaged; encode the corpus again") from None
+        if not isinstance(manifest, dict) or manifest.get("format") != schemas.DATASET_FORMAT:
+            raise DataError(f"{self.folder}/{schemas.MANIFEST} is not that of a dataset; `tokenmill encode` writes one")
+        if manifest.get("version") != schemas.DATASET_VERSION:
+            raise DataError(
+                f"{self.folder} is a dataset of version {manifest.get('version')}; this is for {schemas.DATASET_VERSION}"
+            )
+        check_manifest(self.folder, manifest)
+        return manifest
+
+
+def check_manifest(folder: str, manifest: Mapping[str, Any]) -> None:
+    """Raise DataError unless what readers take from a manifest is of the right kind, and names no files outside of the folder."""
+    shards, packing = manifest.get("shards"), manifest.get("packing")
+    if not isinstance(shards, list) or not all(isinstance(shard, dict) for shard in shards):
+        raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: it lists no shards; encode the corpus again")
+    for shard in shards:
+        if not isinstance(shard.get("path"), str) or not _SHARD_NAME.fullmatch(shard["path"]):
+            raise DataError(f"{folder}/{schemas.MANIFEST}: {shard.get('path')!r} is no name of a shard; encode the corpus again")
+    numbers = [(manifest, name, 0) for name in ("tokenizer.embedding_rows", "totals.tokens")]
+    numbers += [(shard, "documents" if packing is None else "blocks", 0) for shard in shards]
+    if packing is not None:
+        numbers += [(manifest, f"packing.{name}", 1) for name in ("block", "row_group_blocks")]
+        numbers += [(manifest, "packing.pad.id", 0)] if _look_up(manifest, "packing.pad") is not None else []
+    for place, name, least in numbers:
+        value = _look_up(place, name)
+        if type(value) is not int or not least <= value < 1 << 63:
+            raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: {name} is {value!r}; encode the corpus again")
+    if packing is None:
+        return
+    most = MOST_ROW_GROUPS * packing["row_group_blocks"]
+    if damaged := [shard["blocks"] for shard in shards if shard["blocks"] > most]:
+        raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: blocks is {damaged[0]!r}; encode the corpus again")
+    if not isinstance(packing.get("columns"), list):
+        raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: packing.columns is no list; encode the corpus again")
+
+
+def _look_up(place: Any, name: str) -> Any:
+    """`place["a"]["b"]` for `a.b`, None where that is not there."""
+    for part in name.split("."):
+        place = place.get(part) if isinstance(place, dict) else None
+    return place
+
+
+def _find_filesystem(folder: str, filesystem: Any) -> tuple[Any, str]:
+    """The file system of a folder and its path there: local, `s3://`, `gs://`, `hdfs://`, or one that is given."""
+    if filesystem is not None:
+        if not isinstance(filesystem, pafs.FileSystem):
+            filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))
+        return filesystem, folder.rstrip("/")
+    if "://" not in folder:
+        return pafs.LocalFileSystem(), folder.rstrip("/") or "/"
+    try:
+        found, path = pafs.FileSystem.from_uri(folder)
+    except (ValueError, OSError, pa.ArrowException) as error:
+        raise UsageError(f"{folder}: {error}; give `filesystem=` one of pyarrow or fsspec") from None
+    return found, path.rstrip("/")
+
+
+def _read_footer(file: pq.ParquetFile, footer: ParquetFooter) -> Footer:
+    names = [leaf.path[0] for leaf in footer.leaves]
+    numbers = [grid.tolist() for grid in (footer.offsets, footer.sizes, footer.values)]
+    groups = zip(*numbers, footer.codecs(), footer.has_dictionary().tolist(), strict=True)
+    chunks = [dict(zip(names, itertools.starmap(Chunk, zip(*group, strict=True)), strict=True)) for group in groups]
+    ids = [place for place, name in enumerate(names) if name in ("doc_id", "doc_ids")]
+    ranges: list[tuple[str, str] | None] = footer.text_ranges(ids[-1]) if ids else [None for _ in chunks]
+    return Footer(footer.rows.tolist(), chunks, ranges, file.schema_arrow)

@@ -1,0 +1,164 @@
+"""The working memory of a tokenizer: kernel tables, and a cache of words that grows with what it has seen, up to a bound."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tokenmill.arrow import read_only, text_buffers, wrap_lists
+from tokenmill.encoding.tracing import TokenLengths, Trace, WordPlacer
+from tokenmill.kernels import bpe_merge, encode, tables
+from tokenmill.kernels.wordpiece import TOO_LONG, UNKNOWN
+from tokenmill.models.bpe import BpeModel, TokenWords
+from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.pretokenizers import Block, PreTokenizer
+
+#: Words that the cache has room for at first (2 MiB) and at most (32 MiB): a small table stays in the processor's cache.
+FIRST_WORDS, CACHE_WORDS = 1 << 15, 3 << 18
+CACHE_ARENA_BYTES = 32 << 20
+CACHE_IDS = 1 << 23
+#: Ids for which there is room that is used again (64 MiB, as far as it is written to); larger batches get memory of their own.
+_MOST_ROOM = 1 << 24
+
+
+class Encoded(NamedTuple):
+    """A batch as ids, and what was lost of it.
+
+    `unknown`: bool[d], which texts hold something without an id (-1, or -2 for a word with too many characters).
+    `unknown_words` and `long_words`: for how many words a WordPiece model has put an unk token, the long ones being those over
+    its limit. `specials`: how many special tokens were found inside the texts.
+    """
+
+    ids: pa.LargeListArray
+    unknown: np.ndarray
+    unknown_words: int = 0
+    long_words: int = 0
+    specials: int = 0
+
+
+class Encoder:
+    """Encodes batches of texts with one normalizer, one pre-tokenizer and one model. Not for two threads at once."""
+
+    def __init__(self, model: BpeModel | WordPieceModel, pretokenizer: PreTokenizer, normalizer: Normalizer) -> None:
+        self._model, self._pretokenizer, self._tables = model, pretokenizer, model.tables
+        self._lengths: TokenLengths | None = None
+        self._room = np.empty(0, np.int32)
+        self._normalizer = normalizer.runner()
+        self._scanner = pretokenizer.scanner()
+        self._whole = model.unmerged if isinstance(model, BpeModel) and model.ignore_merges else TokenWords.of({})
+        words, arena_bytes = self._whole.ids.size, tables.arena_bytes_of(self._whole.ends)
+        self._cache = encode.EncodeCache(
+            table=tables.allocate_table(CACHE_WORDS + words, CACHE_ARENA_BYTES + arena_bytes, first_words=FIRST_WORDS + words),
+            ids=np.empty(CACHE_IDS + words + encode.IDS_IN_VAIN, np.int32),
+            ids_used=np.zeros(1, np.int64),
+            keys=np.empty(tables.STAGED * tables.ENTRY, np.uint64),
+            scratch=bpe_merge.allocate_scratch() if isinstance(model, BpeModel) else np.empty(bpe_merge.SHORT_SYMBOLS, np.int64),
+        )
+        self._remember_whole_words()
+        takes_words = isinstance(model, WordPieceModel) and not model.takes_any_bytes
+        can_lack = isinstance(model, BpeModel) and model.can_lack_characters
+        self._can_fail = takes_words or can_lack
+        self._unk_of_words = model.vocab[model.unk_token] if takes_words and model.unk_token is not None else None
+        # A word has a byte at least: with a symbol behind the last, ids are twice as many as bytes at most.
+        self._ids_per_byte = 2 if isinstance(model, BpeModel) and model.marks.has_ending else 1
+
+    def encode(self, texts: pa.Array) -> Encoded:
+        """Ids of a large_string or large_binary array."""
+        text, doc_ends = self._normalizer.normalize(*text_buffers(texts))
+        self._forget_when_full()
+        ids = self._room_for(text)
+        offsets = np.zeros(doc_ends.size + 1, np.int64)
+        used, document = 0, 1
+        for block in self._scanner.blocks(text, doc_ends):
+            ended = block.doc_words.size
+            ids, used = self._encode_block(block, ids, used, offsets[document : document + ended])
+            document += ended
+        ids = self._keep(ids[:used])
+        settled = self._settle_unknown(ids, offsets)
+        return Encoded(wrap_lists(ids, offsets), *settled)
+
+    def _encode_block(self, block: Block, ids: np.ndarray, used: int, doc_ids: np.ndarray) -> tuple[np.ndarray, int]:
+        """Encode a block behind `used` ids; gives them in larger memory where they had no room, and how many they are then."""
+        self._grow_for(block)
+        found = encode.encode_block(self._tables, self._cache, *block, ids, used, doc_ids)
+        if found < 0:
+            larger = np.empty(max(-found, 2 * ids.size), np.int32)
+            larger[:used] = ids[:used]
+            return self._encode_block(block, larger, used, doc_ids)
+        return ids, found
+
+    def _room_for(self, text: np.ndarray) -> np.ndarray:
+        """Room for the ids of a text: one id a byte, and what the kernel writes in vain."""
+        size = self._ids_per_byte * text.size + encode.IDS_IN_VAIN
+        if size > _MOST_ROOM:
+            return np.empty(size, np.int32)  # What no id is written to costs address space alone.
+        if size > self._room.size:
+            self._room = np.empty(size, np.int32)
+        return self._room
+
+    def _keep(self, ids: np.ndarray) -> np.ndarray:
+        """The ids in memory of their own."""
+        if ids.base is not self._room:
+            return ids
+        kept = np.frombuffer(pa.allocate_buffer(ids.nbytes), np.int32)
+        kept[:] = ids
+        return kept
+
+    def trace(self, texts: pa.Array, unit: str) -> tuple[Encoded, Trace]:
+        """As `encode`, and where each token comes from, in `bytes` or `characters`: slower, for each word is looked for again."""
+        original = text_buffers(texts)
+        text, doc_ends, origins = self._normalizer.align(*original)
+        self._forget_when_full()
+        ids = np.empty(self._ids_per_byte * text.size + encode.IDS_IN_VAIN, np.int32)
+        placer = WordPlacer(read_only(text), self._pretokenizer)
+        used = 0
+        for block in self._scanner.blocks(text, doc_ends):
+            every = block._replace(doc_words=read_only(np.arange(1, block.word_ends.size + 1)))
+            token_ends = np.empty(block.word_ends.size, np.int64)
+            ids, used = self._encode_block(every, ids, used, token_ends)
+            placer.add(block, token_ends)
+        ids = ids[:used]
+        settled = self._settle_unknown(ids, placer.token_offsets)
+        self._lengths = self._lengths or TokenLengths(self._model)
+        trace = placer.finish(ids, self._lengths, origins, original, unit)
+        return Encoded(wrap_lists(ids, placer.token_offsets), *settled), trace
+
+    def _settle_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, int, int]:
+        """Put the unk token of a WordPiece model where a word has no ids, or find the texts without one."""
+        found = np.zeros(offsets.size - 1, bool)
+        places = np.flatnonzero(ids < 0) if self._can_fail else np.empty(0, np.int64)
+        if self._unk_of_words is None:
+            found[np.searchsorted(offsets, places, side="right") - 1] = True
+            return found, 0, 0
+        unknown, long = (int(np.count_nonzero(ids[places] == kind)) for kind in (UNKNOWN, TOO_LONG))
+        ids[places] = self._unk_of_words
+        return found, unknown, long
+
+    def _grow_for(self, block: Block) -> None:
+        """Room for every word of a block, if all were new, as far as the bound allows."""
+        table = self._cache.table
+        wanted = int(table.fill[tables.ENTRIES_USED]) + block.word_ends.size
+        if wanted > tables.most_words(table):
+            self._cache = self._cache._replace(table=tables.grow_table(table, wanted))
+
+    def _forget_when_full(self) -> None:
+        """Empty the cache of what it has learnt when it is nearly full: new words should find room."""
+        entries, arena_bytes, ids = self._fill() - self._fill_of_whole
+        if entries > 0.9 * CACHE_WORDS or arena_bytes > 0.9 * CACHE_ARENA_BYTES or ids > 0.9 * CACHE_IDS:
+            tables.empty_table(self._cache.table)
+            self._cache.ids_used[:] = 0
+            self._remember_whole_words()
+
+    def _remember_whole_words(self) -> None:
+        """Words that are a token whatever the rules make of them: an empty cache has room for all, and goes before merging."""
+        if self._whole.ids.size:
+            ids = np.concatenate([self._whole.ids, np.zeros(encode.IDS_IN_VAIN, np.int32)])
+            encode.remember_words(self._cache, self._whole.text, self._whole.ends, read_only(ids))
+        self._fill_of_whole = self._fill()
+
+    def _fill(self) -> np.ndarray:
+        """int64[3]: entries, bytes of the arena and ids of the cache that are used."""
+        return np.concatenate([self._cache.table.fill, self._cache.ids_used])

@@ -1,0 +1,81 @@
+"""Why a WordPiece model without an unk token cannot encode a text: the first word that is lost, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tokenmill.arrow import read_only
+from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.pretokenizers import PreTokenizer
+
+_SHOWN = 40
+
+
+class PlaceNamer:
+    """Names places of a text, which may be only what follows character `first` of it, as it was before normalizing.
+
+    `text` is the normalized one. With nfkc, the `x` of `ﬁx` stands at `character 1 (2 when normalized)`.
+    """
+
+    def __init__(self, text: str, normalizer: Normalizer, first: int) -> None:
+        self._original, self._first = np.frombuffer(text.encode(), np.uint8), first
+        self._changes = not normalizer.is_identity
+        self.text, self._origins = text, None
+        if self._changes:
+            data, _, self._origins = normalizer.runner().align(read_only(self._original), np.array([self._original.size]))
+            self.text = data.tobytes().decode()
+
+    def name(self, position: int) -> str:
+        """Where character number `position` of the normalized text comes from."""
+        if not self._changes:
+            return f"character {self._first + position}"
+        place = len(self.text[:position].encode())
+        source = place if self._origins is None else int(self._origins[place, 0])
+        before = int(np.count_nonzero((self._original[:source] & 0xC0) != 0x80))
+        return f"character {self._first + before} ({position} when normalized)"
+
+
+def describe_lost_word(model: WordPieceModel, pretokenizer: PreTokenizer, place: str, namer: PlaceNamer) -> str:
+    """Which word tokens do not make up or is too long, at which character of the text, and what to do about it."""
+    data = namer.text.encode()
+    fine: set[bytes] = set()
+    for word, start in _place_words(pretokenizer, data):
+        lost = None if word in fine else _describe_word(model, word)
+        if lost is not None:
+            at, reason = lost
+            return f"{place}, {namer.name(len(data[: start + at].decode()))}: {reason}"
+        fine.add(word)
+    return f"{place}: tokens do not make up a word; train with --unk or byte-wordpiece"
+
+
+def _describe_word(model: WordPieceModel, word: bytes) -> tuple[int, str] | None:
+    """At which byte a word is lost, and why; None for one that is not."""
+    limit, characters = model.max_word_characters, word.decode()
+    shown = characters[:_SHOWN]
+    if limit is not None and len(characters) > limit:
+        return 0, (
+            f"the word {shown!r} has {len(characters)} characters, more than the {limit} of max_word_characters; "
+            "train with --unk, or without a limit"
+        )
+    at = model.find_unmatched(word)
+    if at == len(word):
+        return None
+    character = word[at:].decode()[0]
+    found = f"{character!r} (U+{ord(character):04X}) in the word {shown!r}"
+    return at, f"{found} begins no token that fits; train with --unk or byte-wordpiece"
+
+
+def _place_words(pretokenizer: PreTokenizer, data: bytes) -> Iterator[tuple[bytes, int]]:
+    """Words, and the bytes where they begin; a marked one begins at its whitespace."""
+    position = 0
+    for block in pretokenizer.blocks(np.frombuffer(data, np.uint8), np.array([len(data)])):
+        start = block.first
+        for end in block.word_ends.tolist():
+            word = block.text[start:end].tobytes()
+            marked = not pretokenizer.lossless and word.startswith(b" ")
+            position = data.index(word[marked:], position) - marked
+            yield word, position
+            position, start = position + len(word), end

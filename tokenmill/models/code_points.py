@@ -1,0 +1,126 @@
+"""Characters by their code points: the id of `a` is 97, without a vocabulary to look it up in.
+
+Special tokens have ids behind 0x10FFFF, the last code point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.kernels import base_symbols, encode
+from tokenmill.models.alphabets import CODE_POINTS, CharacterAlphabet
+from tokenmill.models.bpe import MAX_ID, BpeModel
+from tokenmill.unicode_text import SURROGATES
+
+
+@dataclass(frozen=True)
+class CodePointVocabulary(Mapping[str, int]):
+    """Every character with its code point, and special tokens with the ids that they were given.
+
+    Never written out: it has more than a million entries. `CodePointVocabulary({})["a"]` is 97.
+    """
+
+    specials: dict[str, int]
+
+    def __getitem__(self, token: str) -> int:
+        if token in self.specials:
+            return self.specials[token]
+        if len(token) == 1 and ord(token) not in SURROGATES:
+            return ord(token)
+        raise KeyError(token)
+
+    def __iter__(self) -> Iterator[str]:
+        for code_point in range(CODE_POINTS):
+            if code_point not in SURROGATES:
+                yield chr(code_point)
+        yield from self.specials
+
+    def __len__(self) -> int:
+        return CODE_POINTS - len(SURROGATES) + len(self.specials)
+
+
+@dataclass(frozen=True)
+class TokensByCodePoint(Mapping[int, str]):
+    """A `CodePointVocabulary` the other way round."""
+
+    vocabulary: CodePointVocabulary
+
+    def __getitem__(self, token_id: int) -> str:
+        if 0 <= token_id < CODE_POINTS and token_id not in SURROGATES:
+            return chr(token_id)
+        for token, special_id in self.vocabulary.specials.items():
+            if special_id == token_id:
+                return token
+        raise KeyError(token_id)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.vocabulary.values())
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+
+@dataclass(frozen=True)
+class CodePointModel(BpeModel):
+    """The model `char` with code points as ids. Every character has one, so nothing is unknown.
+
+    Raises `TokenizerFileError` for special tokens that are a character, and for ids that are taken or cannot be.
+    """
+
+    vocab: CodePointVocabulary
+
+    @classmethod
+    def of(cls, specials: dict[str, int]) -> CodePointModel:
+        """With these special tokens: `CodePointModel.of({"<s>": 0x110000}).embedding_rows` is 0x110001."""
+        return cls("char", CharacterAlphabet(marks_spaces=False), CodePointVocabulary(specials), (), tuple(specials))
+
+    def __post_init__(self) -> None:
+        owner: dict[int, str] = {}
+        for token, token_id in self.vocab.specials.items():
+            if len(token) < 2:
+                raise TokenizerFileError(
+                    f"special token {token!r} is a character, with its code point for an id; take a longer one"
+                )
+            if not isinstance(token_id, int) or not CODE_POINTS <= token_id <= MAX_ID:
+                told = f"the id of {token!r} is {token_id!r}; behind the code points are {CODE_POINTS} to {MAX_ID}"
+                raise TokenizerFileError(f"vocab: {told}")
+            if token_id in owner:
+                raise TokenizerFileError(
+                    f"vocab: id {token_id} stands twice, for {owner[token_id]!r} and {token!r}; give each token its own"
+                )
+            owner[token_id] = token
+
+    @cached_property
+    def token_of_id(self) -> Mapping[int, str]:
+        """The vocabulary the other way round."""
+        return TokensByCodePoint(self.vocab)
+
+    @cached_property
+    def embedding_rows(self) -> int:
+        """A row for every code point, whether the corpus holds it or not, and for the special tokens."""
+        return max((CODE_POINTS - 1, *self.vocab.specials.values())) + 1
+
+    @property
+    def can_lack_characters(self) -> bool:
+        """Every character of a text has an id."""
+        return False
+
+    @cached_property
+    def tables(self) -> encode.BpeTables:
+        """The model as arrays for the kernels."""
+        character_ids = np.arange(CODE_POINTS, dtype=np.int32)
+        character_ids[SURROGATES.start : SURROGATES.stop] = base_symbols.UNKNOWN
+        none, unknown = np.empty(0, np.int32), np.int64(base_symbols.UNKNOWN)
+        return encode.BpeTables(none, character_ids, self._build_rules(), unknown, self._build_forms())
+
+    def spell(self, ids: Iterable[int], *, between_words: bytes = b"") -> bytes:
+        """The bytes that token ids stand for. Raises `UsageError` for an id that is no character's."""
+        try:
+            return "".join(self.token_of_id[token_id] for token_id in ids).encode("utf-8")
+        except KeyError as error:
+            raise UsageError(f"id {error.args[0]} is no code point of a character, and no special token") from None
