@@ -71,7 +71,8 @@ setup(
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     python_requires=">=3.10,<3.14",
-    packages=find_packages(include=["tokenmill", "tokenmill.*", "transforms", "transforms.*", "pipeline", "pipeline.*"]),
+    # `tokenmill/pipeline` and `tokenmill/transforms` are links to the folders at the top.
+    packages=find_packages(include=["tokenmill", "tokenmill.*"]),
     package_data={"tokenmill": ["py.typed"], "tokenmill.data": ["*.npz"]},
     install_requires=DEPENDENCIES,
     extras_require=EXTRAS,

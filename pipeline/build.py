@@ -10,7 +10,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from tokenmill import __version__
 from tokenmill.encoding.templates import Template
 from tokenmill.errors import OutputExistsError
 from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_OPTION_NAMES, choose_unk, default_pretokenizer
@@ -54,6 +53,7 @@ from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.options import TrainingOptions
 from tokenmill.transforms.files import read_json, write_file_atomically
 from tokenmill.transforms.splits import ReadOptions
+from tokenmill.version import __version__
 
 _SAMPLE_TOKENS = 12
 

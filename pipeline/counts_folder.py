@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from tokenmill import __version__, schemas
+from tokenmill import schemas
 from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.parquet.footer import open_parquet, read_table
 from tokenmill.pipeline.accounting import Books
@@ -27,6 +27,7 @@ from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.training.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
 from tokenmill.transforms.files import list_files, read_file, read_json
 from tokenmill.transforms.write import OutputFile
+from tokenmill.version import __version__
 
 ROW_GROUP_WORDS = 1 << 20
 _PRETOKENIZER, _NORMALIZER = b"tokenmill.pretokenizer", b"tokenmill.normalizer"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tokenmill import __version__, schemas
+from tokenmill import schemas
 from tokenmill.dataset.packing import Packing
 from tokenmill.pipeline import accounting
 from tokenmill.pipeline.planning import Corpus, describe_reading
 from tokenmill.pipeline.shaping import describe_rows, total_blocks, total_shaped
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.transforms.encode import EncodeOptions
+from tokenmill.version import __version__
 
 Entries = list[dict[str, Any]]
 

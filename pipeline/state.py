@@ -21,11 +21,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tokenmill import __version__
 from tokenmill.errors import UnreadableFileError
 from tokenmill.pipeline.config import BuildConfig
 from tokenmill.pipeline.listing import UNKNOWN, FileState, list_paths, look_at
 from tokenmill.pipeline.progress import count_things
+from tokenmill.version import __version__
 
 STATE = "_state.json"
 VERSION = 1

@@ -48,8 +48,7 @@ def test_a_second_run_into_a_folder_is_told_so(corpus: Corpus, tmp_path: Path) -
     with OutputFolder(str(output)).hold():
         with pytest.raises(errors.LockedError, match=r"another run is writing here: process \d+ on \S+ since 20.*; wait for it"):
             driver.count_corpus(corpus, "gpt2", str(output), RUN)
-        code = "import sys; from tokenmill.pipeline.cli.main import main; main(['count', sys.argv[1], '--output', sys.argv[2], '--quiet'])"
-        words = [sys.executable, "-c", code, corpus.inputs[0], str(output)]
+        words = [sys.executable, "-m", "tokenmill", "count", corpus.inputs[0], "--output", str(output), "--quiet"]
         other = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         assert other.returncode == 4 and other.stderr.startswith("tokenmill: ") and len(other.stderr.splitlines()) == 1
     driver.count_corpus(corpus, "gpt2", str(output), RUN)

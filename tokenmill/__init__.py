@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tokenmill.version import __version__
+
 if TYPE_CHECKING:
     from tokenmill.dataset.token_dataset import TokenDataset
     from tokenmill.tokenizer import Tokenizer
 
-__version__ = "0.1.0"
 __all__ = ["TokenDataset", "Tokenizer", "__version__"]
 
 

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 import click
 
-from tokenmill import __version__
 from tokenmill.names import PRETOKENIZERS, TOKENIZER_FORMATS
 from tokenmill.pipeline.cli.command_group import Commands
 from tokenmill.pipeline.cli.options import (
@@ -35,7 +34,15 @@ from tokenmill.pipeline.cli.options import (
 from tokenmill.pipeline.cli.text_commands import decode, explain, tokenize
 from tokenmill.pipeline.cli.train_options import TRAINING_OPTIONS, make_training
 from tokenmill.pipeline.cli.trust_commands import pin, plan, verify
-from tokenmill.pipeline.console import end_at_once, keep_docstrings, print_text, until_pipe_closes
+from tokenmill.pipeline.console import (
+    end_at_once,
+    keep_docstrings,
+    print_text,
+    until_pipe_closes,
+)
+from tokenmill.version import (
+    __version__,
+)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -13,9 +13,9 @@ from typing import IO, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tokenmill import __version__
 from tokenmill.parquet.columns import COMPRESSION_LEVEL, ColumnChunk, write_lists, write_strings
 from tokenmill.parquet.thrift import TRUE, Value, array, binary, i8, i16, i32, i64, struct
+from tokenmill.version import __version__
 
 #: The arrays of each column of a row group, in the order of the rows; all columns are cut at the same rows.
 Columns = Mapping[str, Sequence[pa.Array]]

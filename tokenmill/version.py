@@ -1,0 +1,3 @@
+"""The version of tokenmill, as artefacts state it."""
+
+__version__ = "0.1.0"
