@@ -12,7 +12,7 @@ from typing import Any
 
 from tokenmill.encoding.templates import Template
 from tokenmill.errors import OutputExistsError
-from tokenmill.names import BPE_OPTION_NAMES, WORDPIECE_OPTION_NAMES, choose_unk, default_pretokenizer
+from tokenmill.models.kinds import choose_unk, default_pretokenizer, list_options
 from tokenmill.pipeline import driver, summary
 from tokenmill.pipeline.accounting import MaxRejects
 from tokenmill.pipeline.apart import check_spared
@@ -189,7 +189,7 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         normalizer=Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer]),
         template=choose_template({"template": section.template, "pair_template": section.pair_template}) or Template(),
         extend=None if section.extend is None else driver.load_tokenizer(section.extend),
-        **{name: getattr(section, name) for name in (*BPE_OPTION_NAMES, *WORDPIECE_OPTION_NAMES)},
+        **{name: getattr(section, name) for name in list_options()},
     )
 
 

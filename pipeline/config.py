@@ -15,19 +15,18 @@ from collections.abc import Hashable
 from typing import Annotated, Any, Final, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 from yaml.nodes import MappingNode
 
 from tokenmill.errors import ConfigError
+from tokenmill.models.kinds import KINDS
 from tokenmill.names import (
     MOST_BLOCK,
-    WORDPIECE_MODELS,
     DigitGroup,
     DocumentName,
     IdOrderName,
     InputFormatName,
-    ModelName,
     OffsetUnit,
     OverflowName,
     PackName,
@@ -45,6 +44,13 @@ _SAID: Final = "said"
 
 def _to_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
+
+
+def _check_model(name: str) -> str:
+    if name not in KINDS:
+        *others, last = map(repr, KINDS)
+        raise PydanticCustomError("model", "must be {names}", {"names": f"{', '.join(others)} or {last}"})
+    return name
 
 
 Strings = Annotated[list[str], BeforeValidator(_to_list)]
@@ -82,7 +88,7 @@ class ReplaceSection(Section):
 class TrainSection(Section):
     """Which tokenizer to train. Exactly one of `vocab_size` and `merges` says how large it gets."""
 
-    model: ModelName
+    model: Annotated[str, AfterValidator(_check_model)]
     pretokenizer: PretokenizerName | None = None
     split_digits: DigitGroup | None = None
     pattern: str | None = None
@@ -108,14 +114,14 @@ class TrainSection(Section):
 
     @model_validator(mode="after")
     def _has_pretokenizer(self) -> TrainSection:
-        if self.pretokenizer is None and self.model not in WORDPIECE_MODELS:
+        if self.pretokenizer is None and KINDS[self.model].pretokenizer != "bert":
             raise PydanticCustomError(_SAID, "pretokenizer: missing, and has a default (bert) for wordpiece alone; add it")
         return self
 
     @model_validator(mode="after")
     def _has_one_size(self) -> TrainSection:
         given = [name for name in ("vocab_size", "merges") if getattr(self, name) is not None]
-        if len(given) != 1 and (given or self.model != "char"):
+        if len(given) != 1 and (given or KINDS[self.model].has_merges):
             what = "both are given" if given else "none is given"
             raise PydanticCustomError(_SAID, f"give exactly one of vocab_size and merges: {what}")
         return self

@@ -305,6 +305,6 @@ def _close_books(name: str, plan: Plan, records: Records, folder: OutputFolder, 
 
 def _count_merges(options: TrainingOptions) -> int:
     """How many merges are asked for; for a character model, whose alphabet is not known yet, at most so many."""
-    if options.merges is not None or options.model == "char":
+    if options.merges is not None or not options.kind.has_merges:
         return options.merges or 0
     return max(0, (options.vocab_size or 0) - len(options.specials) - options.least_alphabet)

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Any
 from tokenmill.errors import InvalidTextError, UsageError
 from tokenmill.explain.symbols import check_length
 from tokenmill.explain.training import LearnedMerge, Score, TrainingExplanation, explain_training
-from tokenmill.names import WORDPIECE_MODELS, default_pretokenizer
-from tokenmill.pipeline.console import print_result, print_text
+from tokenmill.models.kinds import (
+    default_pretokenizer,
+    kind_of,
+)
+from tokenmill.pipeline.console import (
+    print_result,
+    print_text,
+)
 from tokenmill.pipeline.progress import count_things
 from tokenmill.unicode_text import show_printable
 
@@ -26,14 +32,6 @@ MERGES = 10
 MOST_COUNT = 10**12
 #: What `--ties` says.
 ORDERS = {"smallest": "the one with the smallest ids", "first-seen": "the one that is seen first"}
-#: What a symbol is to each model.
-SYMBOLS = {
-    "char-bpe": "a symbol is a character",
-    "byte-bpe": "a symbol is a byte, shown as one character: a space as Ġ",
-    "char": "a symbol is a character, and a token",
-    "wordpiece": "a symbol is a character, with ## in front inside a word",
-    "byte-wordpiece": "a symbol is a byte, shown as one character: a space as Ġ; with ## in front inside a word",
-}
 #: So many strings that are no tokens are shown of each step of the longest match.
 _SHOWN_TRIED = 4
 _WIDTH = 100
@@ -137,7 +135,7 @@ def count_words(texts: Iterable[str], pretokenizer: PreTokenizer) -> dict[str, i
 def describe_training(explained: TrainingExplanation) -> str:
     """The rounds of a training, for people."""
     lines = [
-        *entry("model", f"{explained.model}: {SYMBOLS[explained.model]}"),
+        *entry("model", f"{explained.model}: {kind_of(explained.model).symbol}"),
         *entry("merged", f"is the pair with the highest {explained.score}, of equal ones {ORDERS[explained.ties]}"),
         *entry("words", *(f"{show(word.word)} {word.count:,}" for word in explained.words), between="   "),
         *entry("symbols", *map(join, (word.symbols for word in explained.words)), between="   "),
@@ -207,7 +205,7 @@ def describe_text(explained: TextExplanation) -> str:
         *entry("text", f"{explained.text!r}: {size}"),
         *entry("normalized", f"by {explained.normalizer}: {changed}"),
         *entry("cut", f"by {explained.pretokenizer}: {words}; their places are start:end, the end left out"),
-        *entry("model", f"{explained.model}: {SYMBOLS[explained.model]}"),
+        *entry("model", f"{explained.model}: {kind_of(explained.model).symbol}"),
     ]
     for number, word in enumerate(explained.words, start=1):
         lines += ["", *describe_word(number, word, explained.normalized, explained.model)]
@@ -227,7 +225,7 @@ def describe_word(number: int, word: WordExplanation, text: str, model: str) -> 
     for match in word.matches:
         lines += describe_match(match)
     if not word.merges and not word.matches:
-        lines += entry("", "too many characters" if model in WORDPIECE_MODELS else "no rule applies")
+        lines += entry("", "too many characters" if kind_of(model).takes("max_word_characters") else "no rule applies")
     lines += [*entry("tokens", *map(show, word.tokens)), *entry("ids", *map(show_id, word.ids))]
     if word.spells != word.tokens:
         lines += entry("stand for", *(f"'{show_printable(spell)}'" for spell in word.spells))

@@ -1,9 +1,9 @@
 """Taking over what earlier runs have made: of the same work, of one that was cut short, of the dataset that is published.
 
 A run takes over what was made of a split: its shards, or its word counts, with its rejects and its record in the journal. It does
-so when the split has the same key (`pipeline/fingerprints.py`), the record tells of no failure, and each file has the size that the
-record says; word counts must have its sha256 too. The files get second names in the run's own folder and are no longer told from
-what the run has made itself.
+so when the split has the same key (`pipeline/fingerprints.py`), the record tells of no failure, and each file has the size that
+the record says; word counts must have its sha256 too. The files get second names in the run's own folder and are no longer told
+from what the run has made itself.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tokenmill.models.alphabets import bytes_of_tokens
+from tokenmill.models.kinds import kind_of
 from tokenmill.pipeline.accounting import describe_reasons, name_rejected_files
 from tokenmill.pipeline.progress import count_things
 from tokenmill.pipeline.recognition import describe_kinds
@@ -56,7 +57,7 @@ def describe_counts(manifest: Mapping[str, Any], output: str) -> str:
 def describe_learning(tokenizer: Tokenizer, rules: MergeRules) -> str:
     """The lines on what was learned."""
     model = tokenizer.model
-    if model.name == "char":
+    if not kind_of(model.name).has_merges:
         return f"learned  {count_things(rules.alphabet, 'character')}: vocabulary {len(tokenizer):,}\n"
     old = len(model.merge_rules) - len(rules.pairs)
     shown = [f"{left} {right}" for left, right in model.merge_rules[old : old + _SHOWN_RULES]]

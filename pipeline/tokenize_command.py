@@ -14,7 +14,7 @@ from tokenmill import schemas
 from tokenmill.dataset.block_rows import PART_COLUMNS, join_parts, list_parts
 from tokenmill.dataset.shard_files import check_manifest
 from tokenmill.errors import DataError, TokenmillError, UsageError
-from tokenmill.models.bpe import MAX_ID
+from tokenmill.models.base import MAX_ID
 from tokenmill.parquet.footer import check_rows, open_parquet
 from tokenmill.pipeline.console import print_json, print_result
 from tokenmill.tokenizer import Tokenizer

@@ -26,7 +26,8 @@ from benchmarks.texts import read_text, split_sections, strip_tags
 from benchmarks.trainers import TRAINERS
 from benchmarks.vocabularies import count_words, write_vocabulary
 from tests.corpora import make_texts
-from tokenmill.names import MODELS, PRETOKENIZERS, WORDPIECE_MODELS
+from tokenmill.models.kinds import KINDS
+from tokenmill.names import PRETOKENIZERS
 from tokenmill.training.options import TrainingOptions
 from tokenmill.training.trainers import train_tokenizer
 
@@ -218,4 +219,4 @@ def test_every_preset_and_model_stands_in_the_table(tmp_path: Path, monkeypatch:
 
 def test_presets_and_models_are_all_measured() -> None:
     names = " ".join(models.CASES)
-    assert all(name in names for name in {*PRETOKENIZERS, *MODELS, *WORDPIECE_MODELS} - {"regex", "none"})
+    assert all(name in names for name in {*PRETOKENIZERS, *KINDS} - {"regex", "none"})

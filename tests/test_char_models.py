@@ -137,8 +137,8 @@ def test_options_that_cannot_be(changes: dict[str, Any], message: str) -> None:
     [
         ({"merge_rules": [["a", "b"]], "vocab": {"a": 0, "b": 1, "ab": 2}},
          "merge_rules[0]: a char model has no rules, this is ('a', 'b'); choose char-bpe"),
-        ({"ids": "rank"}, 'ids: "rank" is not known; it can be codepoint in a char model'),
-        ({"ids": "codepoint", "model": "char-bpe"}, 'ids: "codepoint" is not known; it can be codepoint in a char model'),
+        ({"ids": "rank"}, "ids: 'rank' is not known; it can be codepoint in a char model"),
+        ({"ids": "codepoint", "model": "char-bpe"}, "ids: a char-bpe model has none; leave it out"),
         ({"ids": "codepoint", "merge_rules": [["a", "b"]]}, "merge_rules: there is none where code points are ids; leave it out"),
         ({"ids": "codepoint", "unk": "<s>"}, "unk: there is none where code points are ids; leave it out"),
         ({"ids": "codepoint", "vocab": {"a": 97}},

@@ -104,7 +104,7 @@ def test_a_model_may_bring_scores_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
         return {pair: Fraction(count, symbols[pair[0]] * symbols[pair[1]]) for pair, count in pairs.items()}
 
     scoring = training.Scoring("score", score_pairs, lambda pair, words: "count / (count × count)")
-    monkeypatch.setitem(training.SCORINGS, "char-bpe", scoring)
+    monkeypatch.setitem(training.SCORINGS, "frequency", scoring)
     explained = explain_training({"ab": 10, "a": 90, "qz": 5}, merges=1)
     assert [(one.left, one.right, one.score) for one in explained.merges[0].candidates] == [
         *(("q", "z", Fraction(1, 5)), ("a", "b", Fraction(1, 100)))

@@ -193,7 +193,7 @@ def test_errors_of_the_command_are_one_line(tokenizer_file: Path, tmp_path: Path
 
 def test_explaining_training_needs_no_kernels() -> None:
     program = (
-        "import sys; from pipeline import explain; explain.train_on_words(['low:5']); "
+        "import sys; from tokenmill.pipeline import explain_command; explain_command.train_on_words(['low:5']); "
         "print(*sorted({'numba', 'apache_beam'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

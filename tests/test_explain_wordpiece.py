@@ -51,7 +51,7 @@ def test_first_scores_by_hand() -> None:
 def test_by_frequency() -> None:
     explained = explain_training(dict(NEWEST), model="wordpiece", score="frequency", merges=2, ties="first-seen")
     assert [(merge.product, merge.score) for merge in explained.merges] == [("##es", 9), ("##est", 9)]
-    with pytest.raises(UsageError, match="score 'frequency' is for wordpiece, not for char-bpe; leave it out"):
+    with pytest.raises(UsageError, match="score 'frequency' is for wordpiece, byte-wordpiece, not for char-bpe; leave it out"):
         explain_training({"a": 1}, score="frequency", merges=1)
 
 

@@ -21,7 +21,7 @@ from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import recognition, tiktoken
 from tokenmill.formats.tiktoken import MAX_TOKEN_BYTES, recover_splits
 from tokenmill.kernels import encode
-from tokenmill.models.bpe import MAX_ID, TokenWords
+from tokenmill.models.base import MAX_ID, TokenWords
 from tokenmill.reference import bpe as reference
 from tokenmill.reference.words import PATTERNS
 from tokenmill.tokenizer import Tokenizer

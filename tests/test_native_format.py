@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.training import WRITE_GOLDEN, few_cases, train
 from tokenmill.errors import TokenizerFileError
 from tokenmill.formats import native
-from tokenmill.models.bpe import MAX_ID
+from tokenmill.models.base import MAX_ID
 from tokenmill.names import NORMALIZERS, PRETOKENIZERS
 from tokenmill.reference.bpe import visible_bytes
 from tokenmill.tokenizer import Tokenizer

@@ -53,7 +53,7 @@ def test_options_of_wordpiece_are_refused_elsewhere(corpus: Path) -> None:
     result = run("train", corpus, "--output", corpus.parent / "t.json", "--merges", 2, "--score", "frequency")
     assert (result.exit_code, result.output) == (
         2,
-        "tokenmill: score 'frequency' is for wordpiece, not for byte-bpe; leave it out\n",
+        "tokenmill: score 'frequency' is for wordpiece, byte-wordpiece, not for byte-bpe; leave it out\n",
     )
 
 

@@ -241,12 +241,16 @@ def test_options_that_are_wrong() -> None:
         )
 
     assert said(score="pmi") == "score 'pmi' is not known; choose one of likelihood, frequency"
-    assert said(model="byte-bpe", score="frequency") == "score 'frequency' is for wordpiece, not for byte-bpe; leave it out"
+    assert (
+        said(model="byte-bpe", score="frequency")
+        == "score 'frequency' is for wordpiece, byte-wordpiece, not for byte-bpe; leave it out"
+    )
     assert said(max_word_characters=-1) == "max word characters -1 is not from 0 (no limit) to 2147483647"
     assert "byte-wordpiece takes words of any length" in said(model="byte-wordpiece", max_word_characters=5)
     assert said(continuation_prefix="") == "the continuation prefix is empty; leave it out, or give one such as '</w>' or '##'"
-    assert said(byte_fallback=True) == "byte fallback is for BPE, not for wordpiece; leave it out"
-    assert said(end_of_word_suffix="</w>") == "an end-of-word suffix is for BPE, not for wordpiece; leave it out"
+    assert said(byte_fallback=True) == "byte fallback is for char-bpe, char, not for wordpiece; leave it out"
+    suffix = "end of word suffix '</w>' is for byte-bpe, char-bpe, char, not for wordpiece; leave it out"
+    assert said(end_of_word_suffix="</w>") == suffix
 
 
 def test_prefix_and_limit_are_the_models() -> None:

@@ -20,22 +20,9 @@ DIGIT_GROUPS: tuple[int, ...] = get_args(DigitGroup)
 #: What `tokenmill convert --to` takes, and `Tokenizer.to_format`.
 TOKENIZER_FORMATS = ("native", "huggingface", "tiktoken", "gpt2", "two-key", "vocab-txt")
 
-ModelName = Literal["byte-bpe", "char-bpe", "char", "wordpiece", "byte-wordpiece"]
-#: What `--model` takes.
-MODELS: tuple[str, ...] = get_args(ModelName)
-WORDPIECE_MODELS = ("wordpiece", "byte-wordpiece")
-
 ScoreName = Literal["likelihood", "frequency"]
 #: What `--score` takes.
 SCORES: tuple[str, ...] = get_args(ScoreName)
-
-#: Options of WordPiece training, as `TrainingOptions` and configurations call them.
-WORDPIECE_OPTION_NAMES = ("score", "max_word_characters")
-#: The unk token of WordPiece models unless another one is given.
-WORDPIECE_UNK = "[UNK]"
-
-#: Options of BPE training that say what symbols and tokens may be, as `TrainingOptions` and configurations call them.
-BPE_OPTION_NAMES = ("max_token_length", "limit_alphabet", "end_of_word_suffix", "continuation_prefix", "byte_fallback")
 
 #: How special and added tokens can be found: with the whitespace before them or after them, or only where no letter, digit or
 #: underscore is next to them.
@@ -83,15 +70,3 @@ OFFSET_UNITS: tuple[str, ...] = get_args(OffsetUnit)
 
 #: The longest block that `encode --block` takes.
 MOST_BLOCK = 1 << 20
-
-
-def default_pretokenizer(model: str | None) -> str:
-    """The pre-tokenizer of a model where none is asked for."""
-    return "bert" if model in WORDPIECE_MODELS else "gpt2"
-
-
-def choose_unk(model: str, given: str | None) -> str | None:
-    """The unk token: the one that is given, that of WordPiece, or none; none too where an empty one is given to WordPiece."""
-    if model not in WORDPIECE_MODELS:
-        return given
-    return (WORDPIECE_UNK if model == "wordpiece" else None) if given is None else given or None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,14 @@ import pyarrow as pa
 from tokenmill.arrow import large_strings, text_buffers, wrap_binary
 from tokenmill.decoders import Decoder
 from tokenmill.encoding.encoder import Encoded, Encoder
-from tokenmill.encoding.lost_words import PlaceNamer, describe_lost_word
+from tokenmill.encoding.lost_words import PlaceNamer, describe_lost_character, describe_lost_word
 from tokenmill.encoding.processing import Encoding, Processed, process_text, process_texts
 from tokenmill.encoding.templates import FIRST, SECOND, Template, check_template
 from tokenmill.encoding.token_ids import list_ids
 from tokenmill.encoding.tracing import Trace, join_traces
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
-from tokenmill.models.alphabets import CODE_POINTS, MARKER
-from tokenmill.models.bpe import BpeModel
-from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.models.alphabets import MARKER
+from tokenmill.models.base import Model
 from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.text.special_text import Allowed, SpecialFinder, SplitTexts, join_parts
@@ -49,7 +48,7 @@ class Tokenizer:
 
     def __init__(
         self,
-        model: BpeModel | WordPieceModel,
+        model: Model,
         *,
         pretokenizer: PreTokenizer,
         normalizer: Normalizer | None = None,
@@ -294,27 +293,10 @@ class Tokenizer:
     def describe_unknown(self, text: str | bytes, place: str, first: int = 0) -> str:
         """Which character of a text the alphabet lacks, where, and what to do about it; `first`: the text begins there."""
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        if isinstance(self.model, BpeModel) and self.model.lacks_bytes:
+        if self.model.lacks_bytes:
             return f"{place}: it is not UTF-8, and this model has no token for some of its bytes; repair the text"
-        namer = PlaceNamer(text, self.normalizer, first)
-        if isinstance(self.model, WordPieceModel):
-            return describe_lost_word(self.model, self.pretokenizer, place, namer)
-        forms = self.model.tables.character_ids.reshape(-1, CODE_POINTS)
-        for ids, where in ((forms.max(axis=0), ""), (forms.min(axis=0), " where it stands")):
-            for position, character in self._kept_characters(namer.text):
-                if ids[ord(character)] < 0:
-                    found = f"{place}, {namer.name(position)}: {character!r} (U+{ord(character):04X})"
-                    return f"{found} is not in the alphabet{where}; train with --unk or byte-bpe"
-        return f"{place}: a character is not in the alphabet; train with --unk or byte-bpe"
-
-    def _kept_characters(self, text: str) -> Iterator[tuple[int, str]]:
-        """The characters that reach the model, with their places; whitespace that marks a word is a space."""
-        for position, character in enumerate(text):
-            if not self.pretokenizer.lossless and character.isspace():
-                if self.pretokenizer.drops_spaces or position + 1 == len(text) or text[position + 1].isspace():
-                    continue  # dropped with the text's other whitespace
-                character = " "
-            yield position, character
+        describe = describe_lost_word if self.model.loses_words else describe_lost_character
+        return describe(self.model, self.pretokenizer, place, PlaceNamer(text, self.normalizer, first))
 
     # --- decoding
 
@@ -345,7 +327,7 @@ class Tokenizer:
     def _written_tokens(self, ids: Iterable[int]) -> list[str]:
         """Tokens as the file that the decoder came from has them: with byte fallback a space is a space, here it shows as `Ġ`."""
         found = self.model.tokens_of(ids)
-        if not (isinstance(self.model, BpeModel) and self.model.alphabet.byte_fallback and self.pretokenizer.marks_spaces):
+        if not (self.model.alphabet.byte_fallback and self.pretokenizer.marks_spaces):
             return found
         reserved = self.model.reserved_tokens
         return [token if token in reserved else token.replace(MARKER, " ") for token in found]

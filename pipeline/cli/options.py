@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tokenmill.models.kinds import default_pretokenizer
 from tokenmill.names import (
     DIGIT_GROUPS,
     DOCUMENT_KINDS,
@@ -23,7 +24,6 @@ from tokenmill.names import (
     TAILS,
     TEXT_POLICIES,
     TRUNCATIONS,
-    default_pretokenizer,
 )
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tokenmill.models.kinds import KINDS
 from tokenmill.names import SCORES, TIES
 from tokenmill.pipeline.cli.options import PRETOKENIZER_OPTIONS, choose_pretokenizer
 from tokenmill.pipeline.console import until_pipe_closes
@@ -52,7 +53,11 @@ def decode(tokenizer: str | None, doc: str | None, ids: tuple[str, ...]) -> None
 @click.option(
     "--train", "training", is_flag=True, help="Explain how rules are learned from words, or from texts on standard input."
 )
-@click.option("--model", type=click.Choice(["char-bpe", "byte-bpe", "wordpiece"]), help="Of training [default: char-bpe].")
+@click.option(
+    "--model",
+    type=click.Choice([kind.name for kind in KINDS.values() if kind.explains_training]),
+    help="Of training [default: char-bpe].",
+)
 @PRETOKENIZER_OPTIONS
 @click.option("--vocab-size", type=int, metavar="N", help="Train to N tokens: alphabet and merges.")
 @click.option("--merges", type=int, metavar="N", help="Train N merge rules [default: 10].")

@@ -6,15 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tokenmill.models.kinds import DEFAULT, KINDS, choose_unk, default_pretokenizer, list_options
 from tokenmill.names import (
-    BPE_OPTION_NAMES,
     ID_ORDERS,
-    MODELS,
     SCORES,
     TIES,
-    WORDPIECE_OPTION_NAMES,
-    choose_unk,
-    default_pretokenizer,
 )
 from tokenmill.pipeline.cli.options import (
     NORMALIZER_OPTION,
@@ -57,9 +53,8 @@ WORDPIECE_OPTIONS = add_options(
 TRAINING_OPTIONS = add_options(
     click.option(
         "--model",
-        type=click.Choice(MODELS),
-        help="byte-bpe: alphabet of 256 bytes, lossless. char-bpe: alphabet of the characters seen. char: these characters "
-        "alone. wordpiece: the longest tokens that fit, as in BERT, of characters; byte-wordpiece: of bytes. [default: byte-bpe]",
+        type=click.Choice(list(KINDS)),
+        help=" ".join(f"{kind.name}: {kind.help}." for kind in KINDS.values()) + f" [default: {DEFAULT}]",
     ),
     PRETOKENIZER_OPTIONS,
     NORMALIZER_OPTION,
@@ -116,7 +111,7 @@ def make_training(counts: str | None, options: dict[str, Any]) -> TrainingOption
     extended = None if options["extend"] is None else driver.load_tokenizer(options["extend"])
     if extended is not None:
         asked, normalizer = asked or extended.pretokenizer, normalizer or extended.normalizer
-    model = options["model"] or ("byte-bpe" if extended is None else extended.model.name)
+    model = options["model"] or (DEFAULT if extended is None else extended.model.name)
     default = default_pretokenizer(model)
     return TrainingOptions(
         model=model,
@@ -127,5 +122,5 @@ def make_training(counts: str | None, options: dict[str, Any]) -> TrainingOption
         special_tokens=options["special"],
         unk_token=options["unk"] if extended is not None else choose_unk(model, options["unk"]),
         **{name: options[name] for name in ("vocab_size", "merges", "ties", "ids", "min_count", "strict")},
-        **{name: options[name] for name in (*BPE_OPTION_NAMES, *WORDPIECE_OPTION_NAMES)},
+        **{name: options[name] for name in list_options()},
     )

@@ -9,10 +9,9 @@ import pyarrow as pa
 
 from tokenmill.arrow import read_only, text_buffers, wrap_lists
 from tokenmill.encoding.tracing import TokenLengths, Trace, WordPlacer
-from tokenmill.kernels import bpe_merge, encode, tables
+from tokenmill.kernels import encode, tables
 from tokenmill.kernels.wordpiece import TOO_LONG, UNKNOWN
-from tokenmill.models.bpe import BpeModel, TokenWords
-from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.models.base import Model
 from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import Block, PreTokenizer
 
@@ -42,28 +41,25 @@ class Encoded(NamedTuple):
 class Encoder:
     """Encodes batches of texts with one normalizer, one pre-tokenizer and one model. Not for two threads at once."""
 
-    def __init__(self, model: BpeModel | WordPieceModel, pretokenizer: PreTokenizer, normalizer: Normalizer) -> None:
+    def __init__(self, model: Model, pretokenizer: PreTokenizer, normalizer: Normalizer) -> None:
         self._model, self._pretokenizer, self._tables = model, pretokenizer, model.tables
         self._lengths: TokenLengths | None = None
         self._room = np.empty(0, np.int32)
         self._normalizer = normalizer.runner()
         self._scanner = pretokenizer.scanner()
-        self._whole = model.unmerged if isinstance(model, BpeModel) and model.ignore_merges else TokenWords.of({})
+        self._whole = model.whole_words
         words, arena_bytes = self._whole.ids.size, tables.arena_bytes_of(self._whole.ends)
         self._cache = encode.EncodeCache(
             table=tables.allocate_table(CACHE_WORDS + words, CACHE_ARENA_BYTES + arena_bytes, first_words=FIRST_WORDS + words),
             ids=np.empty(CACHE_IDS + words + encode.IDS_IN_VAIN, np.int32),
             ids_used=np.zeros(1, np.int64),
             keys=np.empty(tables.STAGED * tables.ENTRY, np.uint64),
-            scratch=bpe_merge.allocate_scratch() if isinstance(model, BpeModel) else np.empty(bpe_merge.SHORT_SYMBOLS, np.int64),
+            scratch=model.allocate_scratch(),
         )
         self._remember_whole_words()
-        takes_words = isinstance(model, WordPieceModel) and not model.takes_any_bytes
-        can_lack = isinstance(model, BpeModel) and model.can_lack_characters
-        self._can_fail = takes_words or can_lack
-        self._unk_of_words = model.vocab[model.unk_token] if takes_words and model.unk_token is not None else None
-        # A word has a byte at least: with a symbol behind the last, ids are twice as many as bytes at most.
-        self._ids_per_byte = 2 if isinstance(model, BpeModel) and model.marks.has_ending else 1
+        self._can_fail, self._ids_per_byte = model.can_lack_characters, model.ids_per_byte
+        replaces_words = model.loses_words and model.can_lack_characters and model.unk_token is not None
+        self._unk_of_words = model.vocab[model.unk_token] if replaces_words and model.unk_token is not None else None
 
     def encode(self, texts: pa.Array) -> Encoded:
         """Ids of a large_string or large_binary array."""

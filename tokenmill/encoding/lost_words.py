@@ -1,4 +1,4 @@
-"""Why a WordPiece model without an unk token cannot encode a text: the first word that is lost, and where."""
+"""Why a model without an unk token cannot encode a text: the first character or word that is lost, and where."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.arrow import read_only
-from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.models.alphabets import CODE_POINTS
+from tokenmill.models.base import Model
 from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import PreTokenizer
-
-_SHOWN = 40
 
 
 class PlaceNamer:
@@ -38,34 +37,38 @@ class PlaceNamer:
         return f"character {self._first + before} ({position} when normalized)"
 
 
-def describe_lost_word(model: WordPieceModel, pretokenizer: PreTokenizer, place: str, namer: PlaceNamer) -> str:
+def describe_lost_character(model: Model, pretokenizer: PreTokenizer, place: str, namer: PlaceNamer) -> str:
+    """Which character the alphabet lacks, where, and what to do about it."""
+    forms = model.character_forms.reshape(-1, CODE_POINTS)
+    for ids, where in ((forms.max(axis=0), ""), (forms.min(axis=0), " where it stands")):
+        for position, character in _kept_characters(pretokenizer, namer.text):
+            if ids[ord(character)] < 0:
+                found = f"{place}, {namer.name(position)}: {character!r} (U+{ord(character):04X})"
+                return f"{found} is not in the alphabet{where}; train with --unk or byte-bpe"
+    return f"{place}: a character is not in the alphabet; train with --unk or byte-bpe"
+
+
+def _kept_characters(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, str]]:
+    """The characters that reach the model, with their places; whitespace that marks a word is a space."""
+    for position, character in enumerate(text):
+        if not pretokenizer.lossless and character.isspace():
+            if pretokenizer.drops_spaces or position + 1 == len(text) or text[position + 1].isspace():
+                continue  # dropped with the text's other whitespace
+            character = " "
+        yield position, character
+
+
+def describe_lost_word(model: Model, pretokenizer: PreTokenizer, place: str, namer: PlaceNamer) -> str:
     """Which word tokens do not make up or is too long, at which character of the text, and what to do about it."""
     data = namer.text.encode()
     fine: set[bytes] = set()
     for word, start in _place_words(pretokenizer, data):
-        lost = None if word in fine else _describe_word(model, word)
+        lost = None if word in fine else model.find_lost(word)
         if lost is not None:
             at, reason = lost
             return f"{place}, {namer.name(len(data[: start + at].decode()))}: {reason}"
         fine.add(word)
     return f"{place}: tokens do not make up a word; train with --unk or byte-wordpiece"
-
-
-def _describe_word(model: WordPieceModel, word: bytes) -> tuple[int, str] | None:
-    """At which byte a word is lost, and why; None for one that is not."""
-    limit, characters = model.max_word_characters, word.decode()
-    shown = characters[:_SHOWN]
-    if limit is not None and len(characters) > limit:
-        return 0, (
-            f"the word {shown!r} has {len(characters)} characters, more than the {limit} of max_word_characters; "
-            "train with --unk, or without a limit"
-        )
-    at = model.find_unmatched(word)
-    if at == len(word):
-        return None
-    character = word[at:].decode()[0]
-    found = f"{character!r} (U+{ord(character):04X}) in the word {shown!r}"
-    return at, f"{found} begins no token that fits; train with --unk or byte-wordpiece"
 
 
 def _place_words(pretokenizer: PreTokenizer, data: bytes) -> Iterator[tuple[bytes, int]]:

@@ -10,8 +10,7 @@ import pyarrow as pa
 from tokenmill.arrow import text_buffers
 from tokenmill.kernels import trace as kernel
 from tokenmill.kernels.scan_classes import CODE_POINTS
-from tokenmill.models.bpe import BpeModel
-from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.models.base import Model
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.text.scanners import Block
 from tokenmill.text.special_text import SplitTexts
@@ -28,15 +27,14 @@ class Trace(NamedTuple):
 class TokenLengths:
     """What a model's tokens are in the text: bytes of each id, characters that have one, and whether unknown ones are joined."""
 
-    def __init__(self, model: BpeModel | WordPieceModel) -> None:
+    def __init__(self, model: Model) -> None:
         self.lengths = np.full(model.embedding_rows + 2, kernel.UNKNOWN_LENGTH, np.int64)
         for token_id, spelling in model.spellings.items():
             self.lengths[token_id] = len(spelling)
         if model.unk_token is not None:
             self.lengths[model.vocab[model.unk_token]] = kernel.UNKNOWN_LENGTH
-        self.fuses = isinstance(model, BpeModel) and model.fuse_unk
-        forms = model.tables.character_ids if isinstance(model, BpeModel) else np.empty(0, np.int32)
-        self.known = np.logical_or.reduce(forms.reshape(-1, CODE_POINTS) >= 0, axis=0)
+        self.fuses = model.fuse_unk
+        self.known = np.logical_or.reduce(model.character_forms.reshape(-1, CODE_POINTS) >= 0, axis=0)
 
 
 class WordPlacer:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from tokenmill.data import load_class_table
-from tokenmill.explain.matching import Match, match_symbols, split_symbols
-from tokenmill.explain.merging import AppliedMerge, merge_symbols, spell_unknown, split_into_symbols
+from tokenmill.explain.merging import spell_unknown
+from tokenmill.explain.steps import AppliedMerge, Match, Steps
 from tokenmill.explain.symbols import check_length
 from tokenmill.kernels import scan_classes
-from tokenmill.models.bpe import BpeModel
-from tokenmill.models.wordpiece import WordPieceModel
+from tokenmill.models.base import Model
+from tokenmill.models.kinds import kind_of, load
 from tokenmill.reference import words as reference_words
 from tokenmill.reference.bpe import Pair
 from tokenmill.text.patterns import compile_pattern, split_by_pattern
@@ -148,7 +148,7 @@ def _explain_parts(tokenizer: Tokenizer, parts: list[_Part], text: str) -> Itera
             yield _explain_word(tokenizer, ranks, text, word, start + place)
         start += len(part.text)
         if part.token:
-            steps = _Steps(part.token, [part.token], [part.token], [tokenizer.model.vocab[part.token]], [])
+            steps = Steps(part.token, [part.token], [part.token], [tokenizer.model.vocab[part.token]], [])
             yield _place_steps(tokenizer, steps, text, len(part.token), start)
         start += len(part.token)
 
@@ -195,28 +195,16 @@ def is_certain(character: str) -> bool:
     )
 
 
-class _Steps(NamedTuple):
-    """What a model makes of a word: see `WordExplanation`; `unknown` are places in the word."""
-
-    word: str
-    symbols: Sequence[str]
-    tokens: Sequence[str]
-    ids: Sequence[int | None]
-    unknown: Sequence[int]
-    merges: tuple[AppliedMerge, ...] = ()
-    matches: tuple[Match, ...] = ()
-
-
 def _explain_word(
     tokenizer: Tokenizer, ranks: Mapping[Pair, int], text: str, word: str, start: int
 ) -> tuple[WordExplanation, list[int]]:
     """A word that begins at character `start`, and where in the text its unknown characters are."""
-    model = tokenizer.model
-    steps = _match_word(model, word) if isinstance(model, WordPieceModel) else _merge_word(model, ranks, word)
+    explain = load(kind_of(tokenizer.model.name).explainer)
+    steps: Steps = explain(tokenizer.model, ranks, word)
     return _place_steps(tokenizer, steps, text, len(word), start)
 
 
-def _place_steps(tokenizer: Tokenizer, steps: _Steps, text: str, length: int, start: int) -> tuple[WordExplanation, list[int]]:
+def _place_steps(tokenizer: Tokenizer, steps: Steps, text: str, length: int, start: int) -> tuple[WordExplanation, list[int]]:
     first_byte, end = len(text[:start].encode()), start + length
     explained = WordExplanation(
         word=steps.word,
@@ -232,32 +220,11 @@ def _place_steps(tokenizer: Tokenizer, steps: _Steps, text: str, length: int, st
     return explained, [start + place for place in steps.unknown]
 
 
-def _merge_word(model: BpeModel, ranks: Mapping[Pair, int], word: str) -> _Steps:
-    base = split_into_symbols(model, word)
-    merged = merge_symbols(model, ranks, base)
-    return _Steps(base.text, base.symbols, merged.tokens, merged.ids, base.unknown, merges=merged.merges)
-
-
-def _match_word(model: WordPieceModel, word: str) -> _Steps:
-    """A word that is too long, or that tokens do not make up, is one unk token."""
-    symbols = split_symbols(model, word)
-    matched, whole = match_symbols(model, symbols), "".join(symbols)
-    tokens: list[str] = [match.token for match in matched.matches if match.token is not None]
-    ids: list[int | None] = [model.vocab[token] for token in tokens]
-    if matched.too_long or matched.lost_at is not None:
-        unk = model.unk_token
-        tokens, ids = [whole if unk is None else unk], [None if unk is None else model.vocab[unk]]
-    lost = [] if matched.lost_at is None else [matched.lost_at]
-    return _Steps(whole, symbols, tokens, ids, lost, matches=matched.matches)
-
-
 def _spell(tokenizer: Tokenizer, token: str, token_id: int | None) -> str:
     return token if token_id is None else tokenizer.decode_bytes([token_id]).decode("utf-8", "backslashreplace")
 
 
-def _name_unknown(model: BpeModel | WordPieceModel, character: str, at: int) -> UnknownCharacter:
-    becomes = (
-        "".join(spell_unknown(character)) if isinstance(model, BpeModel) and model.alphabet.byte_fallback else model.unk_token
-    )
+def _name_unknown(model: Model, character: str, at: int) -> UnknownCharacter:
+    becomes = "".join(spell_unknown(character)) if model.alphabet.byte_fallback else model.unk_token
     name = unicodedata.name(character, "without a name")
     return UnknownCharacter(character, f"U+{ord(character):04X}", name, at, becomes)

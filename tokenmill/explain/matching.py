@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tokenmill.explain.steps import Match, Steps
 from tokenmill.models.alphabets import CharacterAlphabet
 from tokenmill.models.wordpiece import WordPieceModel
 from tokenmill.reference import bpe as reference
+from tokenmill.reference.bpe import Pair
 
 #: In a word longer than this, strings that are longer than any token are not looked for.
 _MOST_TRIED = 100
-
-
-@dataclass(frozen=True)
-class Match:
-    """One step: from symbol `at` on, the strings that are no tokens, the longest first, and the token, None where none fits."""
-
-    at: int
-    tried: tuple[str, ...]
-    token: str | None
 
 
 @dataclass(frozen=True)
@@ -32,6 +25,19 @@ class MatchedWord:
     matches: tuple[Match, ...]
     too_long: bool
     lost_at: int | None
+
+
+def explain_word(model: WordPieceModel, ranks: Mapping[Pair, int], word: str) -> Steps:
+    """The longest matches in a word; one that is too long, or that tokens do not make up, is one unk token."""
+    symbols = split_symbols(model, word)
+    matched, whole = match_symbols(model, symbols), "".join(symbols)
+    tokens: list[str] = [match.token for match in matched.matches if match.token is not None]
+    ids: list[int | None] = [model.vocab[token] for token in tokens]
+    if matched.too_long or matched.lost_at is not None:
+        unk = model.unk_token
+        tokens, ids = [whole if unk is None else unk], [None if unk is None else model.vocab[unk]]
+    lost = [] if matched.lost_at is None else [matched.lost_at]
+    return Steps(whole, symbols, tokens, ids, lost, matches=matched.matches)
 
 
 def split_symbols(model: WordPieceModel, word: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tokenmill.explain.steps import AppliedMerge, Steps
 from tokenmill.explain.symbols import is_known
 from tokenmill.models.alphabets import MARKER, CharacterAlphabet, byte_tokens
 from tokenmill.models.bpe import BpeModel
@@ -16,16 +17,6 @@ from tokenmill.reference.bpe import Pair
 
 #: Stands for an unknown symbol while rules are applied: the empty string is no token, so no rule takes it.
 _UNKNOWN = ""
-
-
-@dataclass(frozen=True)
-class AppliedMerge:
-    """A rule at work in a word: its rank, and the symbols after it."""
-
-    rank: int
-    left: str
-    right: str
-    symbols: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -47,6 +38,13 @@ class MergedWord:
     merges: tuple[AppliedMerge, ...]
     tokens: tuple[str, ...]
     ids: tuple[int | None, ...]
+
+
+def explain_word(model: BpeModel, ranks: Mapping[Pair, int], word: str) -> Steps:
+    """The rules at work in a word."""
+    base = split_into_symbols(model, word)
+    merged = merge_symbols(model, ranks, base)
+    return Steps(base.text, base.symbols, merged.tokens, merged.ids, base.unknown, merges=merged.merges)
 
 
 def split_into_symbols(model: BpeModel, word: str) -> BaseWord:

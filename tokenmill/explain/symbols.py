@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tokenmill.errors import UsageError
+from tokenmill.models.kinds import kind_of
 from tokenmill.reference import bpe as reference
 from tokenmill.reference import wordpiece as reference_wordpiece
 
 if TYPE_CHECKING:
-    from tokenmill.models.bpe import Model
+    from tokenmill.models.base import Model
 
 #: Characters of a text, and of all words trained on: more than anybody reads step by step.
 MOST_CHARACTERS = 2_000
@@ -17,11 +18,11 @@ MOST_CHARACTERS = 2_000
 
 def split_word(word: str, model: str, marks_spaces: bool) -> list[str]:
     """The base symbols of a word in a model; `marks_spaces` as in `CharacterAlphabet`: `" é"` is `Ġ`, `é`, or in bytes `ĠÃ©`."""
-    if model == "wordpiece":
-        return reference_wordpiece.split_word(reference.split_into_characters(word) if marks_spaces else list(word))
-    if model == "byte-bpe":
-        return reference.split_into_bytes(word)
-    return reference.split_into_characters(word) if marks_spaces else list(word)
+    if kind_of(model).of_bytes:
+        symbols = reference.split_into_bytes(word)
+    else:
+        symbols = reference.split_into_characters(word) if marks_spaces else list(word)
+    return reference_wordpiece.split_word(symbols) if kind_of(model).takes("score") else symbols
 
 
 def is_known(model: Model, symbol: str) -> bool:

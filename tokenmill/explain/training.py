@@ -1,6 +1,6 @@
 """Training, round by round: which pairs lead, which one is merged and why, and what the words are then.
 
-A model that ranks pairs in another way is one more entry in `SCORINGS`.
+Another way to rank pairs is one more entry in `SCORINGS`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from itertools import pairwise
 
 from tokenmill.errors import NothingToTrainOnError, UsageError, VocabularySizeError
 from tokenmill.explain.symbols import check_length, split_word
+from tokenmill.models.kinds import KINDS, check_options, kind_of
 from tokenmill.names import SCORES, TIES
 from tokenmill.reference import bpe as reference
 from tokenmill.reference import wordpiece as reference_wordpiece
 from tokenmill.reference.bpe import Pair
 from tokenmill.unicode_text import encode_text
 
+#: The kinds of models whose training can be followed.
+EXPLAINED = tuple(kind.name for kind in KINDS.values() if kind.explains_training)
 SHOWN_CANDIDATES = 5
 _SHOWN_WORDS = 4
 
@@ -112,8 +115,9 @@ def explain_training(
     scoring = choose_scoring(model, score)
     counted = tuple(CountedWord(word, n, tuple(split_word(word, model, marks_spaces))) for word, n in words.items())
     seen = {symbol for word in counted for symbol in word.symbols}
-    sort = reference_wordpiece.sort_alphabet if model == "wordpiece" else sorted
-    alphabet = sort(reference.visible_bytes() if model == "byte-bpe" else seen)
+    kind = kind_of(model)
+    sort = reference_wordpiece.sort_alphabet if kind.takes("score") else sorted
+    alphabet = sort(reference.visible_bytes() if kind.of_bytes else seen)
     if vocab_size is not None and vocab_size < len(alphabet):
         raise VocabularySizeError(
             f"vocabulary size {vocab_size} is too small: the alphabet has {len(alphabet)} symbols; give at least {len(alphabet)}"
@@ -129,15 +133,16 @@ def explain_training(
 
 def choose_scoring(model: str, score: str | None) -> Scoring:
     """How a model ranks pairs. Raises `UsageError` for a score of another model."""
-    if score is not None and model != "wordpiece":
-        raise UsageError(f"score {score!r} is for wordpiece, not for {model}; leave it out")
+    kind = kind_of(model)
+    check_options(kind, {"score": score})
     if score is not None and score not in SCORES:
         raise UsageError(f"score {score!r} is not known; choose one of {', '.join(SCORES)}")
-    return replace(BY_COUNT, join=SCORINGS[model].join) if score == "frequency" else SCORINGS[model]
+    scoring = SCORINGS[score or kind.score]
+    return replace(scoring, join=reference_wordpiece.join_pair) if kind.takes("score") else scoring
 
 
 def _check_training(words: Mapping[str, int], model: str, ties: str, vocab_size: int | None, merges: int | None) -> None:
-    for name, value, choices in (("model", model, tuple(SCORINGS)), ("ties", ties, TIES)):
+    for name, value, choices in (("model", model, EXPLAINED), ("ties", ties, TIES)):
         if value not in choices:
             raise UsageError(f"{name} {value!r} is not known; choose one of {', '.join(choices)}")
     if (vocab_size is None) == (merges is None):
@@ -225,10 +230,8 @@ def _show_quotient(pair: Pair, words: Sequence[CountedWord]) -> str:
     return f"{together:,} / ({symbols[pair[0]]:,} × {symbols[pair[1]]:,})"
 
 
-BY_COUNT = Scoring("count", _score_by_count, _add_up)
-#: How each model that can be explained ranks pairs.
+#: The ways to rank pairs, as `--score` names them.
 SCORINGS: dict[str, Scoring] = {
-    "char-bpe": BY_COUNT,
-    "byte-bpe": BY_COUNT,
-    "wordpiece": Scoring("score", _score_by_likelihood, _show_quotient, reference_wordpiece.join_pair),
+    "frequency": Scoring("count", _score_by_count, _add_up),
+    "likelihood": Scoring("score", _score_by_likelihood, _show_quotient),
 }

@@ -134,7 +134,7 @@ def write_decoder(tokenizer: Tokenizer) -> dict[str, Any] | None:
     if model.alphabet.byte_fallback:
         return {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
     last = write_metaspace() if shows_spaces(tokenizer) else {"type": "Fuse"}
-    if not model.marks.text:
+    if not isinstance(model, BpeModel) or not model.marks.text:
         return last
     prefix, suffix = model.marks.prefix, model.marks.suffix
     if tokenizer.pretokenizer.drops_spaces:

@@ -20,7 +20,8 @@ import numpy as np
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, typed
 from tokenmill.formats.json_text import excerpt
-from tokenmill.models.bpe import BpeModel, Model
+from tokenmill.models.base import Model
+from tokenmill.models.bpe import BpeModel
 from tokenmill.names import TOKEN_FLAGS
 from tokenmill.text.normalizers import Normalizer, find_touched
 from tokenmill.tokenizer import Tokenizer

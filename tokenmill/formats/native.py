@@ -17,21 +17,17 @@ from tokenmill.encoding.templates import Template
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.building import refuse_added, refuse_parts
 from tokenmill.formats.json_text import excerpt, parse_object, strings_to_json, to_json
-from tokenmill.models import wordpiece
-from tokenmill.models.bpe import BpeModel, Model, alphabet_of
-from tokenmill.models.code_points import CodePointModel
-from tokenmill.models.marks import WordMarks
-from tokenmill.models.wordpiece import WordPieceModel, wordpiece_alphabet
-from tokenmill.names import WORDPIECE_MODELS
+from tokenmill.models.base import CommonFields, Model
+from tokenmill.models.kinds import kind_of, list_file_keys
 from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
+#: The keys that a file of any kind of model can have, and the types of their values.
 _KEYS = {
     "format": str,
     "version": int,
     "model": str,
-    "ids": str,
     "normalizer": (str, dict, list),
     "postprocessor": dict,
     "pretokenizer": (str, dict),
@@ -42,16 +38,13 @@ _KEYS = {
     "unk": (str, type(None)),
     "unicode": str,
     "training": dict,
-    "ignore_merges": bool,
-    "fuse_unk": bool,
-    "byte_fallback": bool,
-    "end_of_word_suffix": str,
-    "suffix_attached": bool,
-    "continuation_prefix": str,
-    "max_word_characters": (int, type(None)),
     "merge_rules": list,
     "vocab": dict,
 }
+
+
+#: The kind of model of a file that does not say it.
+DEFAULT_MODEL = "char-bpe"
 
 
 def dumps(tokenizer: Tokenizer) -> bytes:
@@ -71,26 +64,9 @@ def dumps(tokenizer: Tokenizer) -> bytes:
         "training": tokenizer.training,
         **({} if tokenizer.template.spec is None else {"postprocessor": tokenizer.template.spec}),
         **({} if tokenizer.decoder is None else {"decoder": tokenizer.decoder.spec}),
-        **_describe_encoding(model),
+        **model.describe_fields(),
     }
     return _write(head, model)
-
-
-def _describe_encoding(model: BpeModel | WordPieceModel) -> dict[str, Any]:
-    """What encoding goes by beside vocabulary and rules; of BPE only what is not the usual."""
-    if isinstance(model, WordPieceModel):
-        return {"continuation_prefix": model.continuation_prefix, "max_word_characters": model.max_word_characters}
-    if isinstance(model, CodePointModel):
-        return {"ids": "codepoint"}
-    told = {
-        "ignore_merges": model.ignore_merges,
-        "fuse_unk": model.fuse_unk,
-        "byte_fallback": model.alphabet.byte_fallback,
-        "end_of_word_suffix": model.marks.suffix,
-        "suffix_attached": model.marks.attached,
-        "continuation_prefix": model.marks.prefix,
-    }
-    return {key: value for key, value in told.items() if value}
 
 
 def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
@@ -105,7 +81,7 @@ def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
             f"this is {model.name} behind {pretokenizer}; use --to native"
         )
     refuse_parts(tokenizer, "a file of two keys")
-    if told := _describe_encoding(model):
+    if told := model.describe_fields():
         raise UsageError(f"a file of two keys cannot say {next(iter(told))}; use --to native")
     refuse_added(tokenizer, "a file of two keys")
     if model.special_tokens:
@@ -117,8 +93,7 @@ def _write(head: dict[str, Any], model: Model) -> bytes:
     lines = [f"  {to_json(key)}: {to_json(value)}," for key, value in head.items()]
     tokens = iter(strings_to_json([token for rule in model.merge_rules for token in rule]))
     rules = _block("[", [f"[{left}, {right}]" for left, right in zip(tokens, tokens, strict=True)], "]")
-    held = model.vocab.specials if isinstance(model, CodePointModel) else model.vocab
-    ordered = sorted(held.items(), key=lambda item: item[1])
+    ordered = sorted(model.listed_vocab.items(), key=lambda item: item[1])
     names = strings_to_json([token for token, _ in ordered])
     vocab = _block("{", [f"{name}: {token_id}" for name, (_, token_id) in zip(names, ordered, strict=True)], "}")
     return "\n".join(["{", *lines, f'  "merge_rules": {rules},', f'  "vocab": {vocab}', "}", ""]).encode("utf-8")
@@ -134,8 +109,7 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
     _check_keys(document)
     pretokenizer = _named(PreTokenizer.of, document, "pretokenizer", "wordpunct")
     _check_unicode(document, pretokenizer)
-    read_model = _read_wordpiece if document.get("model") in WORDPIECE_MODELS else _read_bpe
-    model = _read_code_points(document) if "ids" in document else read_model(document, marks_spaces=pretokenizer.marks_spaces)
+    model = _read_model(document, marks_spaces=pretokenizer.marks_spaces)
     normalizer = _named(Normalizer.of, document, "normalizer", "identity")
     template = _named(Template.of, document, "postprocessor", None)
     decoder = _named(Decoder.of, document, "decoder", None)
@@ -159,81 +133,35 @@ def _read_flags(document: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     return {token: tuple(flags) for token, flags in document.get("token_flags", {}).items()}
 
 
-def _read_bpe(document: dict[str, Any], *, marks_spaces: bool) -> BpeModel:
-    rules = _check_rules(document["merge_rules"])
-    _refuse_keys(document, ("max_word_characters",))
-    name, fallback = document.get("model", "char-bpe"), document.get("byte_fallback", False)
-    specials = _read_tokens(document, "special_tokens")
-    try:
-        alphabet = alphabet_of(name, marks_spaces=marks_spaces, marks=_read_marks(document), byte_fallback=fallback)
-    except UsageError as error:
-        raise TokenizerFileError(f"model: {error}") from None
-    return BpeModel(
-        name,
-        alphabet,
+def _read_model(document: dict[str, Any], *, marks_spaces: bool) -> Model:
+    """The model of the kind that the file names, from the keys that kind has."""
+    kind = _named(kind_of, document, "model", DEFAULT_MODEL)
+    for key in document:
+        if key not in _KEYS and key not in kind.file_keys:
+            raise TokenizerFileError(f"{key}: a {kind.name} model has none; leave it out")
+    common = CommonFields(
         document["vocab"],
-        rules,
-        specials,
+        _check_rules(document["merge_rules"]),
+        _read_tokens(document, "special_tokens"),
         document.get("unk"),
-        ignore_merges=document.get("ignore_merges", False),
-        fuse_unk=document.get("fuse_unk", False),
-        added_tokens=_read_tokens(document, "added_tokens"),
-        token_flags=_read_flags(document),
+        _read_tokens(document, "added_tokens"),
+        _read_flags(document),
     )
-
-
-def _read_wordpiece(document: dict[str, Any], *, marks_spaces: bool) -> WordPieceModel:
-    _refuse_keys(document, ("ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "suffix_attached"))
-    rules = _check_rules(document["merge_rules"])
-    name, prefix = document["model"], document.get("continuation_prefix")
-    try:
-        alphabet = wordpiece_alphabet(name, marks_spaces=marks_spaces, prefix=prefix)
-    except UsageError as error:
-        raise TokenizerFileError(f"continuation_prefix: {error}") from None
-    limit = document.get("max_word_characters", wordpiece.limit_of(name, None))
-    specials, added = (_read_tokens(document, key) for key in ("special_tokens", "added_tokens"))
-    found = {"added_tokens": added, "token_flags": _read_flags(document)}
-    return WordPieceModel(name, alphabet, document["vocab"], rules, specials, document.get("unk"), limit, **found)  # type: ignore[arg-type]
-
-
-def _refuse_keys(document: dict[str, Any], keys: tuple[str, ...]) -> None:
-    """Keys of other models would change nothing, in silence."""
-    for key in keys:
-        if key in document:
-            raise TokenizerFileError(f"{key}: a {document.get('model', 'char-bpe')} model has none; leave it out")
-
-
-def _read_code_points(document: dict[str, Any]) -> CodePointModel:
-    """A model without a written vocabulary: `vocab` holds the special tokens, and nothing else says how to encode."""
-    specials = _read_tokens(document, "special_tokens")
-    if document["ids"] != "codepoint" or document.get("model") != "char":
-        raise TokenizerFileError(f"ids: {excerpt(document['ids'])} is not known; it can be codepoint in a char model")
-    absent = ("merge_rules", "unk", "ignore_merges", "fuse_unk", "byte_fallback", "end_of_word_suffix", "continuation_prefix")
-    for key in (*absent, "added_tokens", "token_flags"):
-        if document.get(key):
-            raise TokenizerFileError(f"{key}: there is none where code points are ids; leave it out")
-    if sorted(document["vocab"]) != sorted(specials):
-        raise TokenizerFileError("vocab: where code points are ids it holds the special tokens alone; leave the others out")
-    return CodePointModel.of({token: document["vocab"][token] for token in specials})
-
-
-def _read_marks(document: dict[str, Any]) -> WordMarks:
-    suffix, prefix = document.get("end_of_word_suffix", ""), document.get("continuation_prefix", "")
-    attached = document.get("suffix_attached", False)
-    if attached and not suffix:
-        raise TokenizerFileError("suffix_attached: there is no end_of_word_suffix that could be; add one, or leave it out")
-    return WordMarks(suffix, prefix, attached)
+    fields = {key: document[key] for key in kind.file_keys if key in document}
+    model: Model = kind.load_model().of_fields(kind.name, common, marks_spaces=marks_spaces, **fields)
+    return model
 
 
 def _check_keys(document: dict[str, Any]) -> None:
     for key in ("merge_rules", "vocab"):
         if key not in document:
             raise TokenizerFileError(f"the key {key!r} is missing; a native tokenizer.json holds merge_rules and vocab")
+    known: dict[str, Any] = {**_KEYS, **list_file_keys()}
     for key, value in document.items():
-        if key not in _KEYS:
+        if key not in known:
             raise TokenizerFileError(f"the key {key!r} is not known; this is no native tokenizer.json")
-        if not isinstance(value, _KEYS[key]) or (isinstance(value, bool) and _KEYS[key] is not bool):  # type: ignore[arg-type]
-            raise TokenizerFileError(f"{key}: {type(value).__name__} found where {_names(_KEYS[key])} belongs")
+        if not isinstance(value, known[key]) or (isinstance(value, bool) and known[key] is not bool):
+            raise TokenizerFileError(f"{key}: {type(value).__name__} found where {_names(known[key])} belongs")
     if document.get("format", schemas.TOKENIZER_FORMAT) != schemas.TOKENIZER_FORMAT:
         raise TokenizerFileError(
             f"format: {document['format']!r} is not {schemas.TOKENIZER_FORMAT!r}; give a file of that format"

@@ -31,7 +31,8 @@ from tokenmill.formats.building import (
 )
 from tokenmill.kernels import ranks as kernels
 from tokenmill.kernels.tables import allocate_table, arena_bytes_of
-from tokenmill.models.bpe import MAX_ID, BpeModel, TokenWords
+from tokenmill.models.base import MAX_ID, TokenWords
+from tokenmill.models.bpe import BpeModel
 from tokenmill.tokenizer import Tokenizer
 
 #: Finding the merges of a token takes time that grows with the square of its length; the longest published ones have 128 bytes.

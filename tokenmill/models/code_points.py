@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import base_symbols, encode
 from tokenmill.models.alphabets import CODE_POINTS, CharacterAlphabet
-from tokenmill.models.bpe import MAX_ID, BpeModel
+from tokenmill.models.base import MAX_ID, CommonFields
+from tokenmill.models.bpe import BpeModel
 from tokenmill.unicode_text import SURROGATES
 
 
@@ -78,6 +80,39 @@ class CodePointModel(BpeModel):
     def of(cls, specials: dict[str, int]) -> CodePointModel:
         """With these special tokens: `CodePointModel.of({"<s>": 0x110000}).embedding_rows` is 0x110001."""
         return cls("char", CharacterAlphabet(marks_spaces=False), CodePointVocabulary(specials), (), tuple(specials))
+
+    @classmethod
+    def of_fields(cls, name: str, common: CommonFields, *, marks_spaces: bool, **fields: Any) -> CodePointModel:
+        """The model of a native tokenizer.json: `vocab` holds the special tokens, and nothing else says how to encode."""
+        if fields["ids"] != "codepoint":
+            raise TokenizerFileError(f"ids: {fields['ids']!r} is not known; it can be codepoint in a {name} model")
+        told = {
+            "merge_rules": common.rules,
+            "unk": common.unk,
+            "added_tokens": common.added,
+            "token_flags": common.flags,
+            **fields,
+            "ids": None,
+        }
+        for key, value in told.items():
+            if value:
+                raise TokenizerFileError(f"{key}: there is none where code points are ids; leave it out")
+        if sorted(common.vocab) != sorted(common.specials):
+            raise TokenizerFileError("vocab: where code points are ids it holds the special tokens alone; leave the others out")
+        return cls.of({token: common.vocab[token] for token in common.specials})
+
+    def describe_fields(self) -> dict[str, Any]:
+        """That code points are ids: nothing else is to be said."""
+        return {"ids": "codepoint"}
+
+    @property
+    def listed_vocab(self) -> Mapping[str, int]:
+        """The special tokens: all others are known by their code points."""
+        return self.vocab.specials
+
+    def list_whole_tokens(self) -> list[int]:
+        """None: there are a million base symbols and nothing else."""
+        return []
 
     def __post_init__(self) -> None:
         owner: dict[int, str] = {}

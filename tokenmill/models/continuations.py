@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ PREFIX = "##"
 @dataclass(frozen=True)
 class ContinuationAlphabet:
     """An alphabet of bytes or characters, each in two forms. Raises `UsageError` for a prefix that is empty."""
+
+    byte_fallback: ClassVar[bool] = False
 
     base: ByteAlphabet | CharacterAlphabet
     prefix: str = PREFIX

@@ -6,30 +6,34 @@ encodes as BERT's published code does: a word that tokens do not make up, and on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tokenmill.errors import TokenizerFileError, UsageError
+from tokenmill.kernels import bpe_merge
 from tokenmill.kernels import wordpiece as kernel
 from tokenmill.models.alphabets import ByteAlphabet, CharacterAlphabet
-from tokenmill.models.bpe import Model, TokenWords
+from tokenmill.models.base import CommonFields, Model, Rules, TokenWords
 from tokenmill.models.continuations import PREFIX, ContinuationAlphabet
+from tokenmill.models.kinds import kind_of
 from tokenmill.models.token_trees import TokenTree
-from tokenmill.names import SCORES, WORDPIECE_MODELS
 
 #: BERT's own limit.
 MOST_CHARACTERS = 100
 #: The highest that a limit can be.
 MOST_LIMIT = (1 << 31) - 1
 _NO_LIMIT = (1 << 63) - 1
+#: Characters of a word that a message shows.
+_SHOWN = 40
 
 
 def wordpiece_alphabet(model: str, *, marks_spaces: bool, prefix: str | None = None) -> ContinuationAlphabet:
     """The alphabet of a WordPiece model by name. Raises `UsageError` for a prefix that is empty."""
-    base = ByteAlphabet() if model == "byte-wordpiece" else CharacterAlphabet(marks_spaces)
+    base = ByteAlphabet() if kind_of(model).of_bytes else CharacterAlphabet(marks_spaces)
     return ContinuationAlphabet(base, PREFIX if prefix is None else prefix)
 
 
@@ -41,8 +45,45 @@ class WordPieceModel(Model):
     word.
     """
 
+    loses_words: ClassVar[bool] = True
+
     alphabet: ContinuationAlphabet
     max_word_characters: int | None = MOST_CHARACTERS
+
+    @classmethod
+    def make_alphabet(cls, name: str, *, marks_spaces: bool, **options: Any) -> ContinuationAlphabet:
+        """The alphabet of a kind, from the training option on the continuation prefix."""
+        return wordpiece_alphabet(name, marks_spaces=marks_spaces, prefix=options["continuation_prefix"])
+
+    @classmethod
+    def of_training(cls, name: str, alphabet: Any, vocab: Mapping[str, int], rules: Rules, **options: Any) -> WordPieceModel:
+        """The model of a training; of its options `max_word_characters` says which words are too long: 0 for none."""
+        limit = limit_of(name, options["max_word_characters"])
+        return cls(name, alphabet, vocab, rules, options["specials"], options["unk"], limit)
+
+    @classmethod
+    def of_fields(cls, name: str, common: CommonFields, *, marks_spaces: bool, **fields: Any) -> WordPieceModel:
+        """The model of a native tokenizer.json."""
+        try:
+            alphabet = wordpiece_alphabet(name, marks_spaces=marks_spaces, prefix=fields.get("continuation_prefix"))
+        except UsageError as error:
+            raise TokenizerFileError(f"continuation_prefix: {error}") from None
+        limit = fields.get("max_word_characters", limit_of(name, None))
+        return cls(
+            name,
+            alphabet,
+            common.vocab,
+            common.rules,
+            common.specials,
+            common.unk,
+            limit,
+            added_tokens=common.added,
+            token_flags=common.flags,
+        )
+
+    def describe_fields(self) -> dict[str, Any]:
+        """What a file says of encoding."""
+        return {"continuation_prefix": self.continuation_prefix, "max_word_characters": self.max_word_characters}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,6 +107,34 @@ class WordPieceModel(Model):
             *continuations.link(),
             np.int64(limit),
         )
+
+    def allocate_scratch(self) -> np.ndarray:
+        """Memory for the ids of a short word."""
+        return np.empty(bpe_merge.SHORT_SYMBOLS, np.int64)
+
+    def list_whole_tokens(self) -> list[int]:
+        """The ids of tokens of two characters or more that begin a word."""
+        return sorted(self._ordinary[token] for token in self._ordinary if len(token) > 1 and not self.alphabet.continues(token))
+
+    def list_continuing_tokens(self) -> list[int]:
+        """The ids of tokens that continue a word."""
+        return sorted(self._later.values())
+
+    def find_lost(self, word: bytes) -> tuple[int, str] | None:
+        """At which byte a word is lost, and why: too many characters, or a place where no token fits."""
+        limit, characters = self.max_word_characters, word.decode()
+        shown = characters[:_SHOWN]
+        if limit is not None and len(characters) > limit:
+            return 0, (
+                f"the word {shown!r} has {len(characters)} characters, more than the {limit} of max_word_characters; "
+                "train with --unk, or without a limit"
+            )
+        at = self.find_unmatched(word)
+        if at == len(word):
+            return None
+        character = word[at:].decode()[0]
+        found = f"{character!r} (U+{ord(character):04X}) in the word {shown!r}"
+        return at, f"{found} begins no token that fits; train with --unk or byte-wordpiece"
 
     def find_unmatched(self, word: bytes) -> int:
         """The byte of a word, which tokens do not make up, where none fits."""
@@ -117,6 +186,13 @@ class WordPieceModel(Model):
             between = between_words
 
 
+def limit_of(model: str, most_characters: int | None) -> int | None:
+    """`max_word_characters` of a model, out of the training option: None is the default, 0 no limit."""
+    if most_characters is None:
+        return None if kind_of(model).of_bytes else MOST_CHARACTERS
+    return most_characters or None
+
+
 def check_limit(most_characters: int | None, *, of_bytes: bool) -> None:
     """A limit is a whole number of one or more, and only models of characters can have one."""
     if most_characters is None:
@@ -127,31 +203,6 @@ def check_limit(most_characters: int | None, *, of_bytes: bool) -> None:
         )
     if not isinstance(most_characters, int) or isinstance(most_characters, bool) or not 1 <= most_characters <= MOST_LIMIT:
         raise TokenizerFileError(f"max_word_characters: {most_characters!r} is no whole number from 1 to {MOST_LIMIT}")
-
-
-# --- options of training --------------------------------------------------------------------------------------------------------
-
-
-def check_options(model: str, score: str | None, most_characters: int | None) -> None:
-    """Options of training that are for WordPiece alone. Raises `UsageError` for another model, and for values that are wrong."""
-    if model not in WORDPIECE_MODELS:
-        for name, value in (("score", score), ("max word characters", most_characters)):
-            if value is not None:
-                raise UsageError(f"{name} {value!r} is for wordpiece, not for {model}; leave it out")
-        return
-    if score is not None and score not in SCORES:
-        raise UsageError(f"score {score!r} is not known; choose one of {', '.join(SCORES)}")
-    if most_characters is not None and not 0 <= most_characters <= MOST_LIMIT:
-        raise UsageError(f"max word characters {most_characters} is not from 0 (no limit) to {MOST_LIMIT}")
-    if most_characters and model == "byte-wordpiece":
-        raise UsageError(f"max word characters {most_characters} is for wordpiece; byte-wordpiece takes words of any length")
-
-
-def limit_of(model: str, most_characters: int | None) -> int | None:
-    """`max_word_characters` of a model, out of the option: None is the default, 0 no limit."""
-    if most_characters is None:
-        return None if model == "byte-wordpiece" else MOST_CHARACTERS
-    return most_characters or None
 
 
 def _grow_tree(words: TokenWords, *, backwards: bool) -> TokenTree:

@@ -8,10 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.models.alphabets import NEVER_IN_UTF_8, bytes_of_tokens
-from tokenmill.models.bpe import BpeModel
-from tokenmill.models.code_points import CodePointModel
-from tokenmill.models.continuations import ContinuationAlphabet
-from tokenmill.models.wordpiece import WordPieceModel
 from tokenmill.tokenizer import Tokenizer
 
 
@@ -36,30 +32,9 @@ def find_unreachable(tokenizer: Tokenizer) -> list[Unreachable]:
     of their own are unreachable too.
     """
     model = tokenizer.model
-    if isinstance(model, CodePointModel):
-        return []  # a million base symbols and nothing else
-    ids = sorted(model.vocab[token] for token in model.vocab.keys() - model.reserved_tokens if _stands_alone(model, token))
-    found = [*_find_broken(tokenizer, ids), *_find_spare_bytes(tokenizer)]
-    if isinstance(model, WordPieceModel):
-        inside = sorted(model.vocab.keys() - model.reserved_tokens, key=lambda token: model.vocab[token])
-        found += [one for token in inside if _continues(model, token) and (one := _find_cut(tokenizer, model, token))]
+    found = [*_find_broken(tokenizer, model.list_whole_tokens()), *_find_spare_bytes(tokenizer)]
+    found += [one for token_id in model.list_continuing_tokens() if (one := _find_cut(tokenizer, token_id)) is not None]
     return sorted(found, key=lambda one: one.id)
-
-
-def _stands_alone(model: BpeModel | WordPieceModel, token: str) -> bool:
-    """Whether a token is more than a base symbol, and can be a word by itself as far as its form tells."""
-    if isinstance(model, WordPieceModel):
-        return not _continues(model, token) and len(token) > 1
-    if model.marks.text:
-        token_id = model.vocab[token]
-        return len(token) > 1 + len(model.marks.text) and token_id in (model.word_ends or model.word_starts)
-    if model.alphabet.byte_fallback and token in bytes_of_tokens():
-        return False
-    return len(model.alphabet.base_symbols(token) or ()) > 1
-
-
-def _continues(model: BpeModel | WordPieceModel, token: str) -> bool:
-    return isinstance(model.alphabet, ContinuationAlphabet) and model.alphabet.continues(token)
 
 
 def _find_broken(tokenizer: Tokenizer, ids: list[int]) -> list[Unreachable]:
@@ -70,12 +45,10 @@ def _find_broken(tokenizer: Tokenizer, ids: list[int]) -> list[Unreachable]:
     specials = {model.vocab[token] for token in model.special_tokens}
     kind = pa.large_binary() if model.takes_any_bytes else pa.large_string()
     encoded, _ = tokenizer.encode_known(pa.array([model.spellings[token_id] for token_id in ids], pa.large_binary()).cast(kind))
-    has_rules = isinstance(model, BpeModel) and not model.ignore_merges and not model.marks.text
-    unmerged = set(model.unmerged.ids.tolist()) if isinstance(model, BpeModel) and has_rules else set()
     found = []
     for token_id, given in zip(ids, encoded.to_pylist(), strict=True):
         whole = [one for one in given if one not in specials] == [token_id]
-        if not whole and (token_id in unmerged or spell_token(tokenizer, token_id) is not None):
+        if not whole and (token_id in model.unreached or spell_token(tokenizer, token_id) is not None):
             found.append(_describe(tokenizer, token_id, given))
     return found
 
@@ -86,7 +59,7 @@ def _find_spare_bytes(tokenizer: Tokenizer) -> list[Unreachable]:
     Other bytes stand for characters that the alphabet lacks.
     """
     model = tokenizer.model
-    if not isinstance(model, BpeModel) or not model.alphabet.byte_fallback:
+    if not model.alphabet.byte_fallback:
         return []
     given = tokenizer.encode_known(pa.array([chr(byte) for byte in range(128)], pa.large_string()))[0].to_pylist()
     tokens = [model.vocab[token] for token in bytes_of_tokens()]
@@ -95,9 +68,8 @@ def _find_spare_bytes(tokenizer: Tokenizer) -> list[Unreachable]:
     return [_describe(tokenizer, token_id, ids) for token_id, ids in [*spare, *never]]
 
 
-def _find_cut(tokenizer: Tokenizer, model: WordPieceModel, token: str) -> Unreachable | None:
+def _find_cut(tokenizer: Tokenizer, token_id: int) -> Unreachable | None:
     """A token that continues words, if what it stands for is cut from a character of its own kind before it."""
-    token_id = model.vocab[token]
     text = spell_token(tokenizer, token_id)
     if not text or tokenizer.pretokenizer.pretokenize(tokenizer.normalizer.normalize(text[0] + text)) == [text[0] + text]:
         return None

@@ -17,11 +17,13 @@ from tokenmill.errors import UsageError, VocabularySizeError
 from tokenmill.kernels import bpe_merge, encode
 from tokenmill.models.alphabets import MARKER, BaseSymbols, CharacterAlphabet, bytes_of_tokens, code_points_of
 from tokenmill.models.bpe import BpeModel
+from tokenmill.models.kinds import KINDS
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.symbols import TrainingSymbols, cut_words
 from tokenmill.training.word_counts import binary_buffers
 
-EXTENDED_MODELS = ("byte-bpe", "char-bpe")
+#: The kinds of models that can be extended.
+EXTENDED_MODELS = tuple(kind.name for kind in KINDS.values() if kind.can_be_extended)
 
 
 @dataclass(frozen=True)

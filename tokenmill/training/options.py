@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tokenmill.encoding.templates import Template, check_template
 from tokenmill.errors import UsageError, VocabularySizeError
 from tokenmill.models.alphabets import byte_tokens
-from tokenmill.models.bpe import alphabet_of
+from tokenmill.models.base import Model, Rules
 from tokenmill.models.continuations import ContinuationAlphabet
-from tokenmill.models.marks import Alphabet, WordMarks
-from tokenmill.models.wordpiece import check_options, wordpiece_alphabet
-from tokenmill.names import BPE_OPTION_NAMES, ID_ORDERS, TIES, WORDPIECE_MODELS
+from tokenmill.models.kinds import ModelKind, check_options, kind_of, list_options
+from tokenmill.models.marks import Alphabet
+from tokenmill.models.wordpiece import MOST_LIMIT
+from tokenmill.names import ID_ORDERS, SCORES, TIES
 from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
@@ -75,10 +78,11 @@ class TrainingOptions:
         self._check_specials()
 
     def _check_sizes(self) -> None:
-        if (self.vocab_size is None) == (self.merges is None) and (self.model != "char" or self.merges is not None):
+        has_merges = self.kind.has_merges
+        if (self.vocab_size is None) == (self.merges is None) and (has_merges or self.merges is not None):
             raise UsageError("give one of --vocab-size and --merges (vocab_size, merges)")
-        if self.model == "char" and self.merges:
-            raise UsageError(f"merges {self.merges}: a char model has none; leave it out, or choose char-bpe")
+        if self.merges and not has_merges:
+            raise UsageError(f"merges {self.merges}: a {self.model} model has none; leave it out, or choose char-bpe")
 
     def _check_values(self) -> None:
         """Each option by itself."""
@@ -108,14 +112,18 @@ class TrainingOptions:
         for name, mark in (("end-of-word suffix", self.end_of_word_suffix), ("continuation prefix", self.continuation_prefix)):
             if mark == "":
                 raise UsageError(f"the {name} is empty; leave it out, or give one such as '</w>' or '##'")
-        for name, given in (("limit of the alphabet", self.limit_alphabet), ("continuation prefix", self.continuation_prefix)):
-            if given is not None and (self.model == "byte-bpe" or (self.model == "byte-wordpiece" and "limit" in name)):
-                raise UsageError(f"a {name} is for models of characters, not for {self.model}; leave it out")
-        check_options(self.model, self.score, self.max_word_characters)
-        if self.is_wordpiece and (self.byte_fallback or self.end_of_word_suffix):
-            name = "byte fallback" if self.byte_fallback else "an end-of-word suffix"
-            raise UsageError(f"{name} is for BPE, not for {self.model}; leave it out")
+        check_options(self.kind, {name: getattr(self, name) for name in list_options()})
+        if self.score is not None and self.score not in SCORES:
+            raise UsageError(f"score {self.score!r} is not known; choose one of {', '.join(SCORES)}")
+        self._check_word_limit()
         self.alphabet(marks_spaces=False)  # which options go together is the alphabet's matter
+
+    def _check_word_limit(self) -> None:
+        most = self.max_word_characters
+        if most is not None and not 0 <= most <= MOST_LIMIT:
+            raise UsageError(f"max word characters {most} is not from 0 (no limit) to {MOST_LIMIT}")
+        if most and self.kind.of_bytes:
+            raise UsageError(f"max word characters {most} is for wordpiece; {self.model} takes words of any length")
 
     def _check_extension(self, extended: Tokenizer) -> None:
         """What belongs to the tokenizer that is extended cannot be chosen."""
@@ -139,21 +147,27 @@ class TrainingOptions:
             return
         if self.model != "char":
             raise UsageError(f"ids codepoint: a token of a {self.model} model is more than a character; choose the model char")
-        for name in ("vocab_size", "unk_token", *BPE_OPTION_NAMES):
+        for name in ("vocab_size", "unk_token", *self.kind.options):
             if getattr(self, name):
                 raise UsageError(f"{name.replace('_', ' ')} makes no sense with code points as ids: every character has one")
 
     def alphabet(self, *, marks_spaces: bool) -> Alphabet | ContinuationAlphabet:
         """The alphabet that these options ask for."""
-        if self.is_wordpiece:
-            return wordpiece_alphabet(self.model, marks_spaces=marks_spaces, prefix=self.continuation_prefix)
-        marks = WordMarks(self.end_of_word_suffix or "", self.continuation_prefix or "")
-        return alphabet_of(self.model, marks_spaces=marks_spaces, marks=marks, byte_fallback=self.byte_fallback)
+        return self.kind.load_model().make_alphabet(self.model, marks_spaces=marks_spaces, **self._kind_options())
+
+    def make_model(self, alphabet: Any, vocab: Mapping[str, int], rules: Rules) -> Model:
+        """The model that a training has made under these options."""
+        make = self.kind.load_model().of_training
+        said = {"specials": self.specials, "unk": self.unk_token, "ids": self.ids}
+        return make(self.model, alphabet, vocab, rules, **said, **self._kind_options())
+
+    def _kind_options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in list_options()}
 
     @property
-    def is_wordpiece(self) -> bool:
-        """Whether the model is WordPiece, of characters or of bytes."""
-        return self.model in WORDPIECE_MODELS
+    def kind(self) -> ModelKind:
+        """The kind of model."""
+        return kind_of(self.model)
 
     @property
     def byte_tokens(self) -> tuple[str, ...]:
@@ -165,8 +179,7 @@ class TrainingOptions:
         """How many tokens there are whatever the corpus holds: bytes, byte tokens, the suffix; those that are extended."""
         if self.extend is not None:
             return len(self.extend)
-        bytes_ = 512 if self.model == "byte-wordpiece" else 256 if self.model == "byte-bpe" or self.byte_fallback else 0
-        return bytes_ + (self.end_of_word_suffix is not None)
+        return self.kind.least_alphabet + len(self.byte_tokens) + (self.end_of_word_suffix is not None)
 
     @property
     def specials(self) -> tuple[str, ...]:

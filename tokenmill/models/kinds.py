@@ -1,0 +1,171 @@
+"""Kinds of models, one row a kind: all that the library, the command line and the files must know of a kind to use it.
+
+A new kind is a file with its model (and one with its trainer, if no trainer here will do), and a row in `KINDS`;
+`docs/adding-a-model.md` shows one. Imports nothing heavy, so that `--help` can read the table: models and trainers are named as
+`module:name` and imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.errors import UsageError
+
+if TYPE_CHECKING:
+    from tokenmill.models.base import Model
+
+
+@dataclass(frozen=True)
+class ModelKind:
+    """One kind of model.
+
+    `model` is a subclass of `Model`, `trainer` a function that `training/trainers.py` calls, `explainer` the function of
+    `tokenmill explain` that follows a word step by step. `options` are the training options that not every kind takes,
+    `file_keys` the keys of a native tokenizer.json beyond those of every kind, and the types of their values. `least_alphabet`
+    counts the symbols that are there whatever the corpus holds. `pretokenizer`, `unk` and `score` are the defaults of training.
+    """
+
+    name: str
+    help: str
+    symbol: str
+    model: str
+    trainer: str = "tokenmill.training.merging:train_by_merging"
+    explainer: str = "tokenmill.explain.merging:explain_word"
+    of_bytes: bool = False
+    least_alphabet: int = 0
+    pretokenizer: str = "gpt2"
+    unk: str | None = None
+    score: str = "frequency"
+    has_merges: bool = True
+    can_be_extended: bool = False
+    explains_training: bool = False
+    options: tuple[str, ...] = ()
+    file_keys: Mapping[str, Any] = field(default_factory=dict)
+
+    def load_model(self) -> type[Model]:
+        """The class of the model."""
+        return load(self.model)
+
+    def takes(self, option: str) -> bool:
+        """Whether a training option, called as in `TrainingOptions`, is for this kind."""
+        return option in self.options
+
+
+def load(name: str) -> Any:
+    """What `module:name` names."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+_MARKS = ("end_of_word_suffix", "continuation_prefix")
+_BPE_KEYS = {
+    **dict.fromkeys(("ignore_merges", "fuse_unk", "byte_fallback", "suffix_attached"), bool),
+    **dict.fromkeys(_MARKS, str),
+}
+_CHARACTER_OPTIONS = ("max_token_length", "limit_alphabet", *_MARKS, "byte_fallback")
+_WORDPIECE_KEYS = {"continuation_prefix": str, "max_word_characters": (int, type(None))}
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        ModelKind(
+            name="byte-bpe",
+            help="alphabet of 256 bytes, lossless",
+            symbol="a symbol is a byte, shown as one character: a space as Ġ",
+            model="tokenmill.models.bpe:BpeModel",
+            of_bytes=True,
+            least_alphabet=256,
+            can_be_extended=True,
+            explains_training=True,
+            options=("max_token_length", "end_of_word_suffix"),
+            file_keys=_BPE_KEYS,
+        ),
+        ModelKind(
+            name="char-bpe",
+            help="alphabet of the characters seen",
+            symbol="a symbol is a character",
+            model="tokenmill.models.bpe:BpeModel",
+            can_be_extended=True,
+            explains_training=True,
+            options=_CHARACTER_OPTIONS,
+            file_keys=_BPE_KEYS,
+        ),
+        ModelKind(
+            name="char",
+            help="these characters alone",
+            symbol="a symbol is a character, and a token",
+            model="tokenmill.models.characters:CharacterModel",
+            has_merges=False,
+            options=_CHARACTER_OPTIONS,
+            file_keys={**_BPE_KEYS, "ids": str},
+        ),
+        ModelKind(
+            name="wordpiece",
+            help="the longest tokens that fit, as in BERT, of characters",
+            symbol="a symbol is a character, with ## in front inside a word",
+            model="tokenmill.models.wordpiece:WordPieceModel",
+            explainer="tokenmill.explain.matching:explain_word",
+            pretokenizer="bert",
+            unk="[UNK]",
+            score="likelihood",
+            explains_training=True,
+            options=("max_token_length", "limit_alphabet", "continuation_prefix", "score", "max_word_characters"),
+            file_keys=_WORDPIECE_KEYS,
+        ),
+        ModelKind(
+            name="byte-wordpiece",
+            help="the same, of bytes",
+            symbol="a symbol is a byte, shown as one character: a space as Ġ; with ## in front inside a word",
+            model="tokenmill.models.wordpiece:WordPieceModel",
+            explainer="tokenmill.explain.matching:explain_word",
+            of_bytes=True,
+            least_alphabet=512,
+            pretokenizer="bert",
+            score="likelihood",
+            options=("max_token_length", "continuation_prefix", "score", "max_word_characters"),
+            file_keys=_WORDPIECE_KEYS,
+        ),
+    )
+}
+#: The kind that is trained where none is asked for.
+DEFAULT = "byte-bpe"
+
+
+def kind_of(name: str) -> ModelKind:
+    """The kind of a name. Raises `UsageError` for a name that is not known."""
+    if name not in KINDS:
+        raise UsageError(f"model {name!r} is not known; choose one of {', '.join(KINDS)}")
+    return KINDS[name]
+
+
+def check_options(kind: ModelKind, given: Mapping[str, Any]) -> None:
+    """Raise `UsageError` for a training option that is given and is not for this kind."""
+    for name, value in given.items():
+        if value in (None, False) or kind.takes(name):
+            continue
+        takers = ", ".join(other.name for other in KINDS.values() if other.takes(name))
+        said = name.replace("_", " ") + ("" if value is True else f" {value!r}")
+        raise UsageError(f"{said} is for {takers}, not for {kind.name}; leave it out")
+
+
+def list_options() -> tuple[str, ...]:
+    """The training options that only some kinds take."""
+    return tuple(dict.fromkeys(option for kind in KINDS.values() for option in kind.options))
+
+
+def list_file_keys() -> dict[str, Any]:
+    """The keys of a native tokenizer.json that only some kinds have, and the types of their values."""
+    return {key: kinds for kind in KINDS.values() for key, kinds in kind.file_keys.items()}
+
+
+def default_pretokenizer(model: str | None) -> str:
+    """The pre-tokenizer of a model where none is asked for."""
+    return kind_of(model or DEFAULT).pretokenizer
+
+
+def choose_unk(model: str, given: str | None) -> str | None:
+    """The unk token: the one that is given, none for an empty one, or the kind's own."""
+    return kind_of(model).unk if given is None else given or None
