@@ -67,6 +67,9 @@ EXTRAS = {
 setup(
     name="tokenmill",
     version="0.1.0",
+    author="tokenmill developers",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
     description="Train subword tokenizers and turn corpora into token-ID Parquet shards, as Apache Beam jobs",
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
