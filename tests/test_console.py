@@ -51,7 +51,10 @@ def test_a_log_that_is_full_does_not_end_a_run(made: Path, tmp_path: Path) -> No
 class Gone:
     """A stream whose reader has gone."""
 
+    tries = 0
+
     def write(self, text: str) -> int:
+        self.tries += 1
         raise BrokenPipeError(32, os.strerror(32))
 
     def flush(self) -> None:
@@ -63,9 +66,11 @@ class Gone:
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_progress_whose_reader_has_gone_does_not_end_a_run(log_format: str) -> None:
-    with reporter(log_format, stream=Gone()).stage("count", 2) as stage:  # type: ignore[arg-type]
+    gone = Gone()
+    with reporter(log_format, stream=gone).stage("count", 2) as stage:  # type: ignore[arg-type]
         stage.message("half way")
         stage.update(2)
+    assert gone.tries >= 2, "each line is tried, and the run goes on"
 
 
 @needs_full

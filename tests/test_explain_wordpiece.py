@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.strategies import counted_words, nasty_texts, wordpiece_tokens
 from tests.training import CountedWords, few_cases, train
 from tests.wordpieces import NEWEST, split_words, tokenizer_of
-from tokenmill.errors import UsageError
+from tokenmill.errors import UnknownCharacterError, UsageError
 from tokenmill.explain.encoding import explain_text
 from tokenmill.explain.training import explain_training
 from tokenmill.names import TIES
@@ -91,9 +91,12 @@ def test_tokens_are_those_of_the_tokenizer(tokens: list[str], text: str) -> None
     for unk in ("[UNK]", None):
         tokenizer = tokenizer_of(tokens, pretokenizer="whitespace-punct", unk=unk)
         explained = explain_text(tokenizer, text)
-        if unk is not None:
-            assert list(explained.ids) == tokenizer.encode(text)
-            assert explained.decoded == tokenizer.decode(tokenizer.encode(text))
+        if unk is None and None in explained.ids:
+            with pytest.raises(UnknownCharacterError):
+                tokenizer.encode(text)
+            continue
+        assert list(explained.ids) == tokenizer.encode(text)
+        assert explained.decoded == tokenizer.decode(tokenizer.encode(text))
 
 
 @few_cases(30, 5)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tokenmill import errors, schemas
+from tokenmill.pipeline.cli.main import main
 
 CLASSES: dict[str, Any] = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind)}
 
@@ -35,12 +37,22 @@ def test_errors_cross_process_boundaries(name: str) -> None:
     assert (type(error), str(error)) == (CLASSES[name], "corpus.txt, line 3: a message")
 
 
-def test_schemas_by_hand() -> None:
-    assert schemas.WORD_COUNTS.names == ["word", "count", "first_seen"]
-    assert schemas.WORD_COUNTS.types == [pa.large_binary(), pa.int64(), pa.int64()]
-    assert schemas.TOKENS.names == ["doc_id", "input_ids"]
-    assert schemas.TOKENS.types == [pa.string(), pa.list_(pa.int32())]
-    assert schemas.DOCUMENTS.types == [pa.string(), pa.large_string()]
+def test_a_reader_of_the_schemas_gets_what_jobs_write(tmp_path: Path) -> None:
+    """Word counts and shards as other programs read them, by the columns and types that `schemas.py` states."""
+    (tmp_path / "a.txt").write_text("a b\n\n")
+    words = [str(tmp_path / "a.txt"), "--quiet"]
+    main(["count", *words, "--output", str(tmp_path / "counts")], standalone_mode=False)
+    main(["train", *words, "--merges", "0", "--output", str(tmp_path / "t.json")], standalone_mode=False)
+    main(["encode", *words, "--tokenizer", str(tmp_path / "t.json"), "--output", str(tmp_path / "tokens")], standalone_mode=False)
+    counts = pq.read_table(next((tmp_path / "counts").glob("part-*.parquet")))
+    assert counts.schema.remove_metadata() == schemas.WORD_COUNTS
+    assert counts.to_pylist() == [
+        {"word": b" b", "count": 1, "first_seen": 1},
+        {"word": b"a", "count": 1, "first_seen": 0},
+    ]
+    tokens = pq.read_table(next((tmp_path / "tokens").glob("part-*.parquet")))
+    assert (tokens.schema.names, tokens.schema.types) == (schemas.TOKENS.names, schemas.TOKENS.types)
+    assert [row["doc_id"] for row in tokens.to_pylist()] == ["a.txt:0", "a.txt:1"]
 
 
 def test_names_of_shards() -> None:
