@@ -24,6 +24,8 @@ import warnings
 from collections.abc import Callable
 from typing import IO, Any, NoReturn
 
+from tokenmill.pipeline.worker_process import run_worker
+
 _POLL_SECONDS = 0.02
 _GARBAGE_THRESHOLDS = (100_000, 50, 50)
 _STANDARD = (0, 1, 2)
@@ -119,8 +121,6 @@ def _be_worker(reading: int, output: int, warm_up: Callable[[], Any], mask: set[
         warm_up()
         if line := _read_line(0):
             os.environ.update(json.loads(line))
-            from tokenmill.pipeline.workers import run_worker
-
             run_worker()
         os._exit(0)
     except BaseException:

@@ -18,7 +18,6 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 from typing import IO, Any
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_provision_api_pb2
@@ -37,7 +36,7 @@ GRACE_SECONDS = 5.0
 
 #: Without the entry for the current folder, which the driver may not have and where anything may lie.
 _WORKER_CODE = (
-    "import sys; sys.path = list(filter(None, sys.path)); from tokenmill.pipeline.workers import run_worker; run_worker()"
+    "import sys; sys.path = list(filter(None, sys.path)); from tokenmill.pipeline.worker_process import run_worker; run_worker()"
 )
 _LOG_LINE = re.compile(r"(DEBUG|INFO|WARNING):")
 WORKERS_URN = "tokenmill:local_worker_processes:v1"
@@ -178,24 +177,3 @@ class ProcessHandler(GrpcWorkerHandler):
         for identifier, future in list(self.control_conn._futures_by_id.items()):
             if not future.is_done():
                 future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=identifier, error="the worker process died"))
-
-
-def run_worker() -> None:
-    """Be a worker process until there is no more work, or until the driver has gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the driver decides
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # so does the end of a terminal
-    threading.Thread(target=_leave_with_driver, daemon=True).start()
-    from apache_beam.runners.worker import sdk_worker_main
-
-    try:
-        sdk_worker_main.main([])
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)  # the work is done and handed over: taking the interpreter down tidily would cost another 0.4 s
-
-
-def _leave_with_driver() -> None:
-    while os.read(0, 1):
-        pass
-    os._exit(1)

@@ -187,7 +187,7 @@ def test_the_package_itself_imports_inside_functions_alone() -> None:
 def test_modules_make_no_circle() -> None:
     graph: dict[str, set[str]] = {}
     for found in imports_of("tokenmill"):
-        if not found.inside:
+        if found.file not in ENTRANCES and not (found.file == LOOKING_DOWN[0] and found.name.startswith(LOOKING_DOWN[1])):
             graph.setdefault(module_of(found.file), set()).add(found.name)
     while graph:
         leaves = [module for module, needed in graph.items() if not needed & (graph.keys() - {module})]

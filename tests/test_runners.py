@@ -280,7 +280,7 @@ def test_a_worker_that_still_starts_leaves_with_its_driver() -> None:
     """Beam's own worker would wait a minute for a driver to connect to, and end with a traceback."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     environment |= {"WORKER_ID": "1", "CONTROL_API_SERVICE_DESCRIPTOR": 'url: "localhost:9"', "PIPELINE_OPTIONS": "{}"}
-    command = [sys.executable, "-c", "from tokenmill.pipeline.workers import run_worker; run_worker()"]
+    command = [sys.executable, "-c", "from tokenmill.pipeline.worker_process import run_worker; run_worker()"]
     worker = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     written, _ = worker.communicate(timeout=PATIENCE)  # closes its standard input, as the end of a driver does
     assert worker.returncode == 1
