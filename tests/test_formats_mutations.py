@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.training import few_cases, train
 from tokenmill import Tokenizer
-from tokenmill.decoders import Decoder
+from tokenmill.encoding.decoders import Decoder
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.formats import huggingface, recognition
 from tokenmill.models.alphabets import byte_tokens

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from tokenmill.arrow import large_strings, text_buffers, wrap_binary
-from tokenmill.decoders import Decoder
+from tokenmill.encoding.decoders import Decoder
 from tokenmill.encoding.encoder import Encoded, Encoder
 from tokenmill.encoding.lost_words import PlaceNamer, describe_lost_character, describe_lost_word
 from tokenmill.encoding.processing import Encoding, Processed, process_text, process_texts

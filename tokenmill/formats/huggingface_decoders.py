@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tokenmill.decoders import Decoder
+from tokenmill.encoding.decoders import Decoder
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.huggingface_cutting import shows_spaces, write_byte_level, write_metaspace
 from tokenmill.formats.huggingface_fields import ANYTHING, Fields, check_fields, refuse_others, steps, typed

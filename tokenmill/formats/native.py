@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from tokenmill import schemas
-from tokenmill.decoders import Decoder
+from tokenmill.encoding.decoders import Decoder
 from tokenmill.encoding.templates import Template
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats.building import refuse_added, refuse_parts
