@@ -161,6 +161,20 @@ def refuse_links(path: str, *folders: str) -> None:
             raise OutputExistsError(f"{inner} is {what}, which tokenmill does not make; take it away, or choose another folder")
 
 
+def refuse_folders(path: str, tree: Tree = VERSION) -> None:
+    """Raise OutputExistsError where a folder has the name of a file that tokenmill writes there: no file can take its place."""
+    if not is_local(path):
+        return
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as entries:
+        for entry in entries:
+            found, inner = find_entry(tree, entry.name)
+            if not found or not entry.is_dir(follow_symlinks=False):
+                continue
+            if inner is None:
+                raise OutputExistsError(f"{entry.path} is a folder, where tokenmill writes a file; move it away")
+            refuse_folders(entry.path, inner)
+
+
 def is_marked(path: str) -> bool:
     """Whether a local folder is empty or says that it is ours: by a manifest, or by the mark in its `_work`."""
     if os.path.islink(path) or not os.path.isdir(path):

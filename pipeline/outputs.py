@@ -45,6 +45,7 @@ from tokenmill.pipeline.ours import (
     find_entry,
     is_begun,
     is_ours,
+    refuse_folders,
     refuse_links,
     walk_names,
 )
@@ -122,7 +123,7 @@ class OutputFolder:
         if manifest is not None:
             if manifest.get("format") not in (schemas.DATASET_FORMAT, schemas.WORD_COUNTS_FORMAT):
                 raise OutputExistsError(f"{self.join(schemas.MANIFEST)} was not written by tokenmill; choose another folder")
-            refuse_links(self.path, "_work", "rejects", "groups")
+            self._check_folders()
             if not overwrite:
                 what = "a finished dataset" if manifest["format"] == schemas.DATASET_FORMAT else "finished word counts"
                 raise OutputExistsError(f"{self.path} holds {what}; give --overwrite to replace it, or another folder")
@@ -132,7 +133,11 @@ class OutputFolder:
             raise OutputExistsError(f"{strangers[0]} is in the way, and no part of a dataset of tokenmill; choose another folder")
         if list_files(self.path, "_work") and not self._is_begun():
             raise OutputExistsError(f"{self.join('_work')} is in the way, and not of tokenmill; choose another folder")
+        self._check_folders()
+
+    def _check_folders(self) -> None:
         refuse_links(self.path, "_work", "rejects", "groups")
+        refuse_folders(self.path)
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[Lock]:

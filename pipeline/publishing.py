@@ -39,6 +39,7 @@ from tokenmill.pipeline.ours import (
     delete_inside,
     delete_ours,
     is_marked,
+    refuse_folders,
     refuse_links,
 )
 from tokenmill.transforms.files import (
@@ -125,9 +126,10 @@ def _sweep_version(path: str) -> None:
 def replace_files(path: str, links: Mapping[str, str], files: Mapping[str, bytes], replaced: list[str], log: str) -> None:
     """Replace file by file. `replaced` are the names that go; `log` keeps them for `clear_replacement`."""
     contents = {name: content for name, content in files.items() if name != schemas.MANIFEST}
-    write_file_atomically(log, json.dumps(sorted({*replaced, *links, *contents})).encode())
     folders = sorted({posixpath.dirname(name) for name in links} - {""})
     refuse_links(path, *folders)
+    refuse_folders(path, PUBLISHED)
+    write_file_atomically(log, json.dumps(sorted({*replaced, *links, *contents})).encode())
     delete_files([_join(path, schemas.MANIFEST)])
     delete_inside(path, sorted({*replaced, *links, *contents}), PUBLISHED)
     for folder in folders:

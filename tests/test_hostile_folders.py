@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.corpora import hash_folder
@@ -98,6 +98,11 @@ def use_folder(path: str) -> None:
         folder.sweep()
 
 
+#: A manifest that lists a shard, in whose place there is a folder.
+TAKEN = ([("manifest.json", "file", json.dumps(MANIFESTS[0]).encode()), (SHARD, "folder", b"")], False)
+
+
+@example(*TAKEN)
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ENTRIES, st.booleans())
 def test_nothing_of_others_is_touched(tmp_path_factory: pytest.TempPathFactory, entries: list, exchange: bool) -> None:
@@ -123,6 +128,19 @@ def test_a_link_in_place_of_a_folder_is_named(tmp_path: Path, name: str) -> None
     with pytest.raises(errors.OutputExistsError, match=rf"{name} is (a link|in the way)"):
         use_folder(str(tmp_path / "out"))
     assert list((tmp_path / "victim").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [SHARD, "tokenizer.json", "rejects/part-00000-of-00001.jsonl", f"_work/{RUN}/keys.json"])
+def test_a_folder_in_place_of_a_file_is_named_before_anything_is_changed(tmp_path: Path, name: str) -> None:
+    use_folder(str(tmp_path))
+    (tmp_path / "_work").mkdir()
+    (tmp_path / "_work" / "OWNER").write_text(OWNER_TEXT)
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir(parents=True)
+    before = hash_folder(tmp_path)
+    with pytest.raises(errors.OutputExistsError, match=f"{name} is a folder, where tokenmill writes a file; move it away"):
+        use_folder(str(tmp_path))
+    assert hash_folder(tmp_path) == before
 
 
 def test_a_clean_up_that_fails_keeps_the_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
