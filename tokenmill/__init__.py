@@ -20,7 +20,7 @@ __all__ = ["TokenDataset", "Tokenizer", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the tokenizer, and with it numba, when it is first asked for: `tokenmill --help` must not wait for that."""
+    """Import a public class on first use. Importing `Tokenizer` loads numba, and `tokenmill --help` must not wait for it."""
     if name == "Tokenizer":
         from tokenmill.tokenizer import Tokenizer
 

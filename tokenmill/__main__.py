@@ -1,4 +1,4 @@
-"""`python -m tokenmill` is the command `tokenmill`."""
+"""`python -m tokenmill` runs the command `tokenmill`."""
 
 from tokenmill.pipeline.cli.main import run
 

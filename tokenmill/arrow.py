@@ -1,4 +1,4 @@
-"""Between Arrow arrays and the flat NumPy arrays that kernels take, without copies."""
+"""Converts between Arrow arrays and the flat NumPy arrays that kernels take, without copies."""
 
 from __future__ import annotations
 
@@ -12,41 +12,43 @@ from tokenmill.unicode_text import SURROGATE, encode_text
 
 
 def large_strings(texts: pa.Array | pa.ChunkedArray | Sequence[str]) -> pa.LargeStringArray:
-    """Texts as one large_string array: a list of str, or an array that `holds_strings`."""
+    """Convert a list of str, or an array whose type `holds_strings`, to one large_string array. Raises `UsageError`."""
     if isinstance(texts, str | bytes):
         raise UsageError("one text is no batch of texts; put it into a list, or use encode")
     if not isinstance(texts, pa.Array | pa.ChunkedArray):
         return _from_strings(texts)
     if not holds_strings(texts.type):
         raise UsageError(f"texts of type {texts.type} cannot be encoded; give an array of strings")
-    if isinstance(texts, pa.ChunkedArray):  # Each chunk may hold 2 GiB, so they are joined only after offsets are 64-bit.
+    if isinstance(texts, pa.ChunkedArray):  # Each chunk may hold 2 GiB: widen the offsets to 64 bits, then concatenate.
         return pa.concat_arrays([decode_strings(chunk) for chunk in texts.chunks] or [pa.array([], pa.large_string())])
     return decode_strings(texts)
 
 
 def holds_strings(kind: pa.DataType) -> bool:
-    """Whether arrays of a type are texts: string, large_string, string_view, nulls alone, or these as a dictionary or as runs."""
+    """Whether a type holds texts: string, large_string, string_view or null, also dictionary or run-end encoded."""
     return plain_type(kind) in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values where a type is a dictionary or run-end encoded, else the type itself."""
+    """The type of the values if a type is dictionary or run-end encoded, otherwise the type itself."""
     while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         kind = kind.value_type
     return kind
 
 
 def decode_strings(texts: pa.Array) -> pa.LargeStringArray:
-    """Strings or bytes of any Arrow layout as large_string. Bytes are taken as they are, so they may not be UTF-8.
+    """Convert strings or bytes of any Arrow layout to large_string. Bytes are not checked, so they may not be UTF-8.
 
-    The result may have more than 2 GiB: values get 64-bit offsets before they are repeated.
+    The result may be larger than 2 GiB: values get 64-bit offsets before they are repeated.
     """
     values, places = split_values(texts)
     return widen_strings(values) if places is None else decode_strings(values).take(places)
 
 
 def split_values(texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
-    """`(values, places)`: what an encoded array holds once, and for each row the place of its value; no places for a plain array.
+    """Split an encoded array into `(values, places)`: its distinct values, and the index of each row's value.
+
+    For a plain array, `places` is None.
 
     >>> values, places = split_values(pa.array(["a", "b", "a"]).dictionary_encode())
     >>> values.to_pylist(), places.to_pylist()
@@ -61,7 +63,7 @@ def split_values(texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
 
 
 def widen_strings(texts: pa.Array) -> pa.LargeStringArray:
-    """A plain array of strings or bytes as large_string; the data is not copied where the layout allows it."""
+    """Convert a plain array of strings or bytes to large_string; the data is not copied if the layout allows it."""
     if texts.type == pa.large_string():
         return texts
     if texts.type in (pa.string(), pa.string_view(), pa.null()):
@@ -70,7 +72,7 @@ def widen_strings(texts: pa.Array) -> pa.LargeStringArray:
 
 
 def measure_strings(texts: pa.Array) -> np.ndarray:
-    """int64[n]: how many bytes each text has once it is decoded, 0 for a null. Nothing is decoded for it."""
+    """int64[n]: the number of bytes that each text has once decoded, 0 for a null. Decodes nothing."""
     values, places = split_values(texts)
     if places is not None:
         sizes = np.append(measure_strings(values), 0)
@@ -95,9 +97,9 @@ def _from_strings(texts: Sequence[str]) -> pa.LargeStringArray:
 
 
 def text_buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """`(text, ends)` of a large_string or large_binary array: uint8[n], int64[d] where each item ends.
+    """The buffers `(text, ends)` of a large_string or large_binary array: uint8[n], and int64[d] with the end of each item.
 
-    `text` is a read-only view of the array's own buffer; items lie end to end in it, from 0 to n. A null counts as empty.
+    `text` is a read-only view of the array's own buffer and holds the items end to end, from 0 to n. A null counts as empty.
     """
     if texts.null_count:
         texts = texts.fill_null("" if pa.types.is_large_string(texts.type) else b"")
@@ -111,21 +113,24 @@ def text_buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """A read-only view: kernels are compiled once for each array type, and read-only arrays are a type of their own."""
+    """Make a read-only view. Numba compiles a kernel for each array type, and read-only arrays are a separate type."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def wrap_binary(data: np.ndarray, offsets: np.ndarray) -> pa.LargeBinaryArray:
-    """A large_binary array over `data` (uint8[n]) and `offsets` (int64[w + 1])."""
+    """Wrap `data` (uint8[n]) and `offsets` (int64[w + 1]) in a large_binary array."""
     return pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), offsets.size - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
 
 
 def wrap_lists(ids: np.ndarray, offsets: np.ndarray) -> pa.LargeListArray:
-    """A large_list array over `ids` (int32[n] or int8[n]) and `offsets` (int64[d + 1]). (`pa.array` imports pandas: 0.3 s.)"""
+    """Wrap `ids` (int32[n] or int8[n]) and `offsets` (int64[d + 1]) in a large_list array.
+
+    `pa.array` is not used: it imports pandas, which takes 0.3 s.
+    """
     values = pa.Array.from_buffers(pa.from_numpy_dtype(ids.dtype), ids.size, [None, pa.py_buffer(ids)])
     kind = pa.large_list(values.type)
     return pa.LargeListArray.from_buffers(kind, offsets.size - 1, [None, pa.py_buffer(offsets)], children=[values])

@@ -1,4 +1,4 @@
-"""Every error a user can meet, as one tree; the exit code of the command line stands beside each branch.
+"""Every error that a user can meet, as one tree with the exit codes of the command line.
 
     TokenmillError                     1  our bug, or a process that died under us
     ├── WorkerError                    1  a worker process ended in the middle of a job
@@ -19,15 +19,15 @@
     │   └── TokenizerFileError         3  a malformed tokenizer file
     └── LockedError                    4  another build holds the folder
 
-A message names the value, the place (file, row, offset) and a way out. Errors cross process boundaries, so each is built from
-its message alone.
+A message says which value is wrong, where it is (file, row, offset) and what to do. Errors are pickled when they cross process
+boundaries, so each one is built from its message alone.
 """
 
 from __future__ import annotations
 
 
 class TokenmillError(Exception):
-    """Root of the tree. `exit_code` is what the command line returns for it."""
+    """The root of the tree. `exit_code` is the exit code of the command line."""
 
     exit_code = 1
 

@@ -1,4 +1,4 @@
-"""The names that options take, for the library, the command line and the configuration alike. Imports nothing heavy."""
+"""The values that options accept, shared by the library, the command line and the configuration. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ PretokenizerName = Literal[
 #: What `--pretokenizer` takes; `pretokenizers.py` says what each does.
 PRETOKENIZERS: tuple[str, ...] = get_args(PretokenizerName)
 
-#: What `--normalizer` takes beside `replace:OLD=>NEW` and `replace_regex:PATTERN=>NEW`; `normalizers.py` says what each does.
+#: What `--normalizer` takes besides `replace:OLD=>NEW` and `replace_regex:PATTERN=>NEW`; `normalizers.py` says what each does.
 NORMALIZERS = ("identity", "nfc", "nfd", "nfkc", "nfkd", "lowercase", "strip_accents", "strip_marks", "bert_clean")
 
 DigitGroup = Literal[1, 3]
 #: What `--split-digits` takes.
 DIGIT_GROUPS: tuple[int, ...] = get_args(DigitGroup)
 
-#: What `tokenmill convert --to` takes, and `Tokenizer.to_format`.
+#: What `tokenmill convert --to` and `Tokenizer.to_format` take.
 TOKENIZER_FORMATS = ("native", "huggingface", "tiktoken", "gpt2", "two-key", "vocab-txt")
 
 ScoreName = Literal["likelihood", "frequency"]
 #: What `--score` takes.
 SCORES: tuple[str, ...] = get_args(ScoreName)
 
-#: How special and added tokens can be found: with the whitespace before them or after them, or only where no letter, digit or
-#: underscore is next to them.
+#: How special and added tokens are matched: `lstrip` and `rstrip` include the whitespace before or after the token; `single_word`
+#: matches only where no letter, digit or underscore is next to it.
 TOKEN_FLAGS = ("lstrip", "rstrip", "single_word")
 
 TieName = Literal["smallest", "first-seen"]
@@ -65,7 +65,7 @@ OverflowName = Literal["drop", "rows"]
 OVERFLOWS: tuple[str, ...] = get_args(OverflowName)
 
 OffsetUnit = Literal["bytes", "characters"]
-#: What `encode --offsets` takes, and `Tokenizer.process` as `unit`.
+#: What `encode --offsets` and the option `unit` of `Tokenizer.process` take.
 OFFSET_UNITS: tuple[str, ...] = get_args(OffsetUnit)
 
 #: The longest block that `encode --block` takes.

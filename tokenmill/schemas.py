@@ -1,6 +1,6 @@
-"""Every Arrow schema, column name and format version of tokenmill, on one page.
+"""Every Arrow schema, column name and format version of tokenmill.
 
-A newcomer starts here: these are the shapes of everything that crosses a line of the flow
+Start reading here: these schemas describe the data that passes between the steps
 
     documents -> word counts -> (merge loop) -> tokenizer.json -> token shards
 """
@@ -21,14 +21,14 @@ DATASET_VERSION = 1
 REPORT_FORMAT = "tokenmill-report"
 REPORT_VERSION = 1
 
-#: A batch of documents as the readers give it: a few MiB of text, in corpus order.
+#: A batch of documents as the readers produce it: a few MiB of text, in corpus order.
 DOCUMENTS = pa.schema([("doc_id", pa.string()), ("text", pa.large_string())])
 
-#: The second text of a document, where the job reads pairs; it stands behind the columns of `DOCUMENTS`.
+#: The second text of a document, if the job reads pairs. It follows the columns of `DOCUMENTS`.
 SECOND_TEXT = pa.field("pair", pa.large_string())
 
-#: Word counts: of one partition between processes, and of the whole corpus on disk. `first_seen` orders words by their first
-#: occurrence in the corpus; on disk it is dense (0 .. words - 1), so that it does not depend on how the corpus was split.
+#: Word counts: of one partition when they pass between processes, of the whole corpus on disk. `first_seen` orders words by
+#: their first occurrence in the corpus. On disk it is dense (0 .. words - 1), so it does not depend on how the corpus was split.
 WORD_COUNTS = pa.schema(
     [
         pa.field("word", pa.large_binary(), nullable=False),
@@ -37,38 +37,40 @@ WORD_COUNTS = pa.schema(
     ]
 )
 
-#: A token shard. One row per document, empty documents too; ids are int32, what an Embedding layer takes as they are.
+#: A token shard. It has one row per document, also for empty documents. Ids are int32, which embedding layers accept.
 TOKENS = pa.schema([pa.field("doc_id", pa.string()), pa.field("input_ids", pa.list_(pa.int32()))])
 
-#: What options add to a token shard: lists as long as `input_ids`. Masks and types are small numbers, and int8.
+#: The type of the mask and type-id columns that options add to a token shard: int8 lists as long as `input_ids`.
 TOKEN_MASK = pa.list_(pa.int8())
 
-#: Where in its text each token begins, and where it ends, in bytes or characters: two columns of plain lists.
+#: Two list columns: where each token begins and where it ends in its text, in bytes or characters.
 TOKEN_OFFSETS = ("offset_starts", "offset_ends")
 TOKEN_PLACE = pa.list_(pa.int32())
 
-#: What shards and totals count of shaped rows: tokens and documents that were cut, special tokens found inside texts; and of rows
-#: that are cut or filled up, each token of a document once (its own and its template's, no padding), and the bytes of its text.
+#: What shards and totals count for shaped rows: tokens and documents that were truncated, and special tokens found in texts. For
+#: rows that are truncated or padded they also count the tokens kept (each token of a document once, with those of the template
+#: and without padding) and the bytes of their text.
 SHAPED = ("cut_tokens", "cut_documents", "special_tokens_found", "kept_tokens", "kept_bytes")
 
-#: What options add to packed blocks, a number for each token: 1 for tokens and 0 for padding; the part of the block that a token
-#: belongs to, from 1 on, 0 for padding; the place of a token in its part, 0 for padding.
+#: The columns that options add to packed blocks, with one number for each token. `attention_mask` is 1 for tokens and 0 for
+#: padding. `segment_ids` numbers the parts of the block from 1; `position_ids` is the position of a token in its part. Both are 0
+#: for padding.
 BLOCK_COLUMNS = {"attention_mask": pa.int8(), "segment_ids": pa.int32(), "position_ids": pa.int32()}
 
-#: The numbers of a report, all of them sums; `tokenmill/report/sums.py` shows rows.
+#: The numbers of a report, all of which are sums; `tokenmill/report/sums.py` shows example rows.
 REPORT_SUMS = pa.schema(
     [("tokenizer", pa.int32()), ("sum", pa.string()), ("group", pa.string()), ("key", pa.int64()), ("value", pa.int64())]
 )
 
-#: How many hash partitions the word counts of one split are cut into. Fixed, so that no result depends on the workers.
+#: How many hash partitions the word counts of one split are cut into. It is fixed, so no result depends on the workers.
 COUNT_PARTITIONS = 16
 
-#: The name of the file whose presence makes a folder a dataset (or a folder of word counts). Written last, by rename.
+#: The name of the file that makes a folder a dataset (or a folder of word counts). It is written last, by rename.
 MANIFEST = "manifest.json"
 
 
 def count_rows(shard: Mapping[str, Any]) -> int:
-    """Rows of a shard, by its entry in the manifest: its blocks, or its documents and what of them overflows into further rows.
+    """The number of rows of a shard, from its manifest entry: its blocks, or its documents plus the rows of their overflow.
 
     >>> count_rows({"documents": 2, "rows": 5})
     5
@@ -77,12 +79,12 @@ def count_rows(shard: Mapping[str, Any]) -> int:
 
 
 def list_published(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The entries of the files that a manifest answers for: the shards of a dataset, or the parts of word counts."""
+    """The entries of the files that a manifest covers: the shards of a dataset, or the parts of word counts."""
     return [*manifest.get("shards", []), *manifest.get("parts", [])]
 
 
 def list_entries(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The parts of a dataset in the order of the corpus: its shards, and between them the parts that gave no row, `unwritten`."""
+    """The parts of a dataset in corpus order: its shards and, between them, the parts without a row (`unwritten`)."""
     shards, unwritten = manifest["shards"], manifest.get("unwritten", [])
     entries: list[Mapping[str, Any]] = []
     for number, shard in enumerate([*shards, None]):
@@ -92,20 +94,20 @@ def list_entries(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def rejects_of(entry: Mapping[str, Any]) -> str:
-    """Name of the file of a part's rejects, where there are any."""
+    """The name of the file that holds the rejects of a part, if it has any."""
     return reject_name_of(entry["path"]) if "path" in entry else str(entry.get("rejects", ""))
 
 
 def shard_name(index: int, shards: int) -> str:
-    """Name of a shard file: `shard_name(0, 64)` is `part-00000-of-00064.parquet`."""
+    """The name of a shard: `shard_name(0, 64)` is `part-00000-of-00064.parquet`."""
     return f"part-{index:05d}-of-{shards:05d}.parquet"
 
 
 def split_shard_name(index: int, splits: int, number: int) -> str:
-    """Name of the shard of a split's part `number` while the job runs.
+    """The name that the shard of a split's part `number` has while the job runs.
 
-    `split_shard_name(3, 64, 2)` is `part-00003-of-00064.2.parquet`; for part 0 there is no `.2`. A stream says that there are 0
-    splits, since it does not know better: then this is also the name that the shard keeps.
+    `split_shard_name(3, 64, 2)` is `part-00003-of-00064.2.parquet`; part 0 has no number. A stream passes 0 for `splits`, because
+    it does not know their number; its shards keep this name.
     """
     if not splits:
         return shard_name(index + number, splits)
@@ -113,26 +115,27 @@ def split_shard_name(index: int, splits: int, number: int) -> str:
 
 
 def group_name(index: int, groups: int) -> str:
-    """Name of the word counts of one split: `group_name(0, 64)` is `group-00000-of-00064.arrow`."""
+    """The name of the word counts of one split: `group_name(0, 64)` is `group-00000-of-00064.arrow`."""
     return f"group-{index:05d}-of-{groups:05d}.arrow"
 
 
 def reject_name(index: int, shards: int) -> str:
-    """Name of the file of a split's rejects: `reject_name(0, 64)` is `part-00000-of-00064.jsonl`."""
+    """The name of the file that holds the rejects of a split: `reject_name(0, 64)` is `part-00000-of-00064.jsonl`."""
     return f"part-{index:05d}-of-{shards:05d}.jsonl"
 
 
 def reject_name_of(shard: str) -> str:
-    """Name of the file of the rejects that a shard's split had, by the shard's own: `.jsonl` in place of `.parquet`."""
+    """The name of the file that holds the rejects of a shard's split: the shard's name with `.jsonl` for `.parquet`."""
     return shard.removesuffix(".parquet") + ".jsonl"
 
 
 def block_schema(block: int, *, ragged: bool, columns: tuple[str, ...] = ()) -> pa.Schema:
-    """A shard of packed blocks: a row for each block of `block` tokens, lists of any length where the last one may be shorter.
+    """The schema of a shard of packed blocks, with one row per block of `block` tokens.
 
-    Of each document that has a part in the block: its id, where the part begins in the block (`doc_offsets`) and in the document
-    (`doc_starts`), and how many of the document's own tokens it has (`doc_lengths`: EOS and padding do not count). `columns` adds
-    those of `BLOCK_COLUMNS`.
+    `ragged`: the lists have no fixed length, because the last block may be shorter. For each document with a part in the block, a
+    row has its id (`doc_ids`), where the part begins in the block (`doc_offsets`) and in the document (`doc_starts`), and how
+    many of the document's own tokens it has (`doc_lengths`, without EOS and padding). `columns` names the columns of
+    `BLOCK_COLUMNS` to add.
     """
 
     def row_of(kind: pa.DataType) -> pa.DataType:

@@ -1,6 +1,6 @@
-"""The tokenizer: text in, token ids out, and back.
+"""The tokenizer: turns text into token ids, and token ids back into text.
 
-A tokenizer is a normalizer, a pre-tokenizer and a model. It is usable without Beam:
+A tokenizer is a normalizer, a pre-tokenizer, a model and a template. It can be used without Beam:
 
     tokenizer = Tokenizer.from_file("tokenizer.json")
     tokenizer.encode("Hi, I'm here.")            # [66, 289, 17, 650, 847, 19]
@@ -41,9 +41,9 @@ from tokenmill.unicode_text import encode_text
 class Tokenizer:
     """A trained or loaded tokenizer.
 
-    `training` is what the trainer wrote down (options and fingerprints), carried along and saved, never read. A tokenizer keeps a
-    bounded cache of words; calls from several threads take turns. `decoder` makes text of tokens as another program does it;
-    None, the usual, joins what the tokens stand for.
+    `training` holds what the trainer recorded (options and fingerprints). It is saved with the tokenizer and never read.
+    `decoder` turns tokens into text as another program does; with None, the default, decoding joins the bytes of the tokens.
+    A tokenizer keeps a bounded cache of words. It is safe to call from several threads; the calls take turns.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Tokenizer:
         return f"Tokenizer({self.model.name}, {self.pretokenizer}, {len(self):,} tokens)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A tokenizer travels between processes as its file; each has a cache of its own."""
+        """Pickle the tokenizer as the bytes of its file. The cache is not copied: each process fills its own."""
         from tokenmill.formats import native
 
         return native.loads, (self.to_bytes(),)
@@ -85,13 +85,13 @@ class Tokenizer:
         pretokenizer: str | None = None,
         special_tokens: Mapping[str, int] | None = None,
     ) -> Tokenizer:
-        """Load a tokenizer, its format told by what it holds: ours, Hugging Face's tokenizer.json, a tiktoken rank file, a folder
-        with GPT-2's vocab.json and merges.txt.
+        """Load a tokenizer. The format is recognised by the content: a native or a Hugging Face tokenizer.json, a tiktoken rank
+        file, or a folder with GPT-2's vocab.json and merges.txt.
 
-        `pretokenizer` and `special_tokens` (with their ids) are for rank files that are not published ones, which lack both.
-        `TokenizerFileError` names the file and the place in it.
+        `pretokenizer` and `special_tokens` (with their ids) are for your own rank files: a rank file contains neither, and only
+        the published ones are known. Raises `TokenizerFileError`, which names the file and the place in it.
         """
-        # Formats build tokenizers, so this way round imports stand inside functions.
+        # The formats import this module, so they are imported inside functions here.
         from tokenmill.formats import recognition
 
         target = Path(path)
@@ -106,16 +106,17 @@ class Tokenizer:
         return tokenizer
 
     def to_format(self, target: str) -> dict[str, bytes]:
-        """The files of a format by name: `native`, `huggingface`, `tiktoken`, `vocab-txt`, `gpt2` (a folder), `two-key`.
+        """Convert to a format and return its files, by file name.
 
-        Raises `UsageError` where readers of the format would not give the same ids.
+        `target` is `native`, `huggingface`, `tiktoken`, `vocab-txt`, `gpt2` (a folder) or `two-key`.
+        Raises `UsageError` if programs that read the format would produce other ids.
         """
         from tokenmill.formats import recognition
 
         return recognition.dumps(self, target)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a tokenizer.json; readers see the old file or the new one."""
+        """Write a tokenizer.json. The file is replaced atomically: readers see the old file or the new one."""
         write_file(Path(path), self.to_bytes())
 
     def to_bytes(self) -> bytes:
@@ -126,14 +127,14 @@ class Tokenizer:
 
     @cached_property
     def sha256(self) -> str:
-        """sha256 of `to_bytes()`: what shards and manifests name a tokenizer by."""
+        """The sha256 of `to_bytes()`, which identifies the tokenizer in shards and manifests."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     # --- vocabulary
 
     @property
     def vocab(self) -> dict[str, int]:
-        """Tokens in their visible form, and their ids; special tokens too."""
+        """The ids of all tokens, by visible form; includes special tokens."""
         return dict(self.model.vocab)
 
     @property
@@ -148,12 +149,12 @@ class Tokenizer:
 
     @property
     def embedding_rows(self) -> int:
-        """Rows of the Embedding layer that takes every id: the largest id + 1."""
+        """The number of rows that an embedding layer needs for all ids: the largest id + 1."""
         return self.model.embedding_rows
 
     @property
     def added_tokens(self) -> tuple[str, ...]:
-        """Tokens that are found in every text before it is normalized and cut into words, though they are not special."""
+        """Tokens that are found in every text before it is normalized and cut into words, but are not special."""
         return self.model.added_tokens
 
     def __len__(self) -> int:
@@ -161,21 +162,21 @@ class Tokenizer:
         return len(self.model.vocab)
 
     def id_to_token(self, token_id: int) -> str | None:
-        """The token of an id in its visible form, None where there is none."""
+        """The token with this id, in its visible form, or None if no token has it."""
         return self.model.token_of_id.get(token_id)
 
     def token_to_id(self, token: str) -> int | None:
-        """The id of a token in its visible form, None where there is none."""
+        """The id of a token given in its visible form, or None if it is not in the vocabulary."""
         return self.model.vocab.get(token)
 
     # --- encoding
 
     def encode(self, text: str | bytes, *, allow_special: Allowed = False) -> list[int]:
-        """Token ids of one text. bytes need not be UTF-8 where the model takes bytes.
+        """Encode one text to token ids. A text given as bytes need not be UTF-8 if the model's alphabet is bytes.
 
-        Special tokens inside the text are plain text, unless `allow_special` is True or names those that are meant; added
-        tokens are always found. The template's are not added: `process` and `wrap` do that.
-        Raises `UnknownCharacterError` where the model has no unk token and lacks a character.
+        Special tokens inside the text are encoded as plain text, unless `allow_special` is True or lists the ones to recognise.
+        Added tokens are always recognised. The special tokens of the template are not added: use `process` or `wrap` for that.
+        Raises `UnknownCharacterError` for a character that is not in the alphabet of a model without an unk token.
         """
         data = text if isinstance(text, bytes) else encode_text(text)
         array = wrap_binary(np.frombuffer(data, np.uint8), np.array([0, len(data)]))
@@ -185,15 +186,15 @@ class Tokenizer:
         return ids
 
     def tokenize(self, text: str) -> list[str]:
-        """Tokens of one text, in their visible form."""
+        """Encode one text and return the tokens in their visible form."""
         return [self.model.token_of_id[token_id] for token_id in self.encode(text)]
 
     def encode_batch(
         self, texts: pa.Array | pa.ChunkedArray | Sequence[str], *, allow_special: Allowed = False
     ) -> pa.LargeListArray:
-        """Token ids of many texts: `LargeListArray` of int32, one list a text, an empty list for an empty text or a null.
+        """Encode many texts to a `LargeListArray` of int32: one list per text, an empty list for an empty text or a null.
 
-        Raises `UnknownCharacterError` as `encode` does, naming the text's place.
+        Raises `UnknownCharacterError` as `encode` does; the message gives the index of the text.
         """
         array = large_strings(texts)
         if not self.model.takes_any_bytes:
@@ -201,18 +202,18 @@ class Tokenizer:
         return self._encode_checked(array, allow_special)
 
     def wrap(self, ids: Sequence[int], pair: Sequence[int] | None = None) -> list[int]:
-        """Token ids of a text, or of two, with the special tokens of the template: `[1, 7, 2]` under `<s> $A </s>`."""
+        """Put the template around the ids of one or two texts: with the template `<s> $A </s>`, `[7]` becomes `[1, 7, 2]`."""
         parts = {FIRST: list(ids), SECOND: list(pair or ())}
         elements = self.template.elements(pair=pair is not None)
         return [one for element in elements for one in parts.get(element.sequence, [self.model.vocab.get(element.token, 0)])]
 
     def encode_known(self, texts: pa.Array) -> tuple[pa.LargeListArray, np.ndarray]:
-        """As `encode_batch`, never raising for a character: also gives bool[d], which texts hold one without an id (-1)."""
+        """As `encode_batch`, but a character without an id becomes -1. Also returns bool[d]: which texts have such characters."""
         encoded = self.encode_counted(texts)
         return encoded.ids, encoded.unknown
 
     def encode_counted(self, texts: pa.Array, *, allow_special: Allowed = False) -> Encoded:
-        """As `encode_known`; also says for how many words an unk token stands, and how many special tokens were found."""
+        """As `encode_known`; also counts the words that became an unk token and the special tokens that were found."""
         if texts.type not in (pa.large_string(), pa.large_binary()):
             texts = large_strings(texts)
         split = self.split_texts(texts, allow_special)
@@ -221,7 +222,7 @@ class Tokenizer:
         return encoded if split is None else self._join(encoded, split)
 
     def split_texts(self, texts: pa.Array, allow_special: Allowed = False) -> SplitTexts | None:
-        """Texts (large_string or large_binary) cut at added tokens and allowed special ones, None where they hold none."""
+        """Cut texts (large_string or large_binary) at added tokens and allowed special tokens. None if they contain none."""
         finder = self._added_finder
         if allow_special:
             finder = self._make_finder(allow_special)
@@ -248,14 +249,14 @@ class Tokenizer:
     def process_batch(
         self, texts: pa.Array | Sequence[str], pairs: pa.Array | Sequence[str] | None = None, **options: Any
     ) -> Processed:
-        """Many texts, or pairs of them, as rows for a model; `options` as in `process`.
+        """Encode many texts, or pairs of texts, to rows for a model; `options` as in `process`.
 
-        Without a `unit` nothing is traced back to the texts, which takes ten times as long as encoding.
+        Without a `unit`, no offsets are computed. They take ten times as long as encoding.
         """
         return process_texts(self, texts, pairs, **options)
 
     def process(self, text: str, pair: str | None = None, **options: Any) -> Encoding:
-        """One text, or a pair, as a model takes it: with the template's special tokens, masks, types and places in the text.
+        """Encode one text, or a pair, to a model's input: ids with the template's special tokens, masks, type ids and offsets.
 
         `options`: `add_special_tokens` (True), `truncation` (a `Truncation`), `overflow` (False; True keeps what is cut off),
         `padding` (a `Padding`), `unit` of the offsets (`characters` or `bytes`), `allow_special` as in `encode`.
@@ -264,7 +265,7 @@ class Tokenizer:
         return process_text(self, text, pair, **options)
 
     def trace_batch(self, texts: pa.Array, unit: str = "characters", *, allow_special: Allowed = False) -> tuple[Encoded, Trace]:
-        """As `encode_counted`, and which part of its text each token comes from."""
+        """As `encode_counted`; also returns which part of its text each token comes from."""
         texts = large_strings(texts)
         split = self.split_texts(texts, allow_special)
         with self._lock:
@@ -281,7 +282,7 @@ class Tokenizer:
         return encoded
 
     def describe_lost(self, texts: pa.Array, place: str, allow_special: Allowed) -> str:
-        """`describe_unknown` for the one text of an array, in which special or added tokens may stand."""
+        """As `describe_unknown`, for an array of one text, which may contain special or added tokens."""
         split = self.split_texts(texts, allow_special)
         if split is None:
             return self.describe_unknown(texts[0].as_py(), place)
@@ -291,7 +292,7 @@ class Tokenizer:
         return self.describe_unknown(split.parts[part].as_py(), place, len(before))
 
     def describe_unknown(self, text: str | bytes, place: str, first: int = 0) -> str:
-        """Which character of a text the alphabet lacks, where, and what to do about it; `first`: the text begins there."""
+        """Say which character is not in the alphabet, where it is and what to do. `first` is the offset of the text's start."""
         text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
         if self.model.lacks_bytes:
             return f"{place}: it is not UTF-8, and this model has no token for some of its bytes; repair the text"
@@ -301,21 +302,21 @@ class Tokenizer:
     # --- decoding
 
     def decode(self, ids: Any, *, skip_special_tokens: bool = False) -> str:
-        """The text of token ids; bytes that are no UTF-8 become U+FFFD. Raises `UsageError` for an id outside the vocabulary.
+        """Decode token ids to text. Bytes that are not UTF-8 become U+FFFD.
 
-        `ids` are whole numbers in any form of one dimension: a list, an array of NumPy, torch, JAX or Arrow, a cell of a shard,
-        `encode_batch(...)[0]`. Raises TypeError for what is none of these.
+        `ids` is any one-dimensional sequence of integers: a list, a NumPy, torch, JAX or Arrow array, a cell of a shard, or
+        `encode_batch(...)[0]`. Raises `UsageError` for an id outside the vocabulary and TypeError for any other input.
         """
         return self.decode_bytes(ids, skip_special_tokens=skip_special_tokens).decode("utf-8", "replace")
 
     def decode_batch(self, rows: Any, *, skip_special_tokens: bool = False) -> list[str]:
-        """The texts of rows of ids: `encode_batch(...)`, a column of a shard, an array of two dimensions, a list of lists."""
+        """Decode rows of ids: the result of `encode_batch`, a column of a shard, a two-dimensional array, a list of lists."""
         if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
             raise TypeError(f"rows is a {type(rows).__name__}; give rows of token ids, such as a list of lists")
         return [self.decode(row, skip_special_tokens=skip_special_tokens) for row in rows]
 
     def decode_bytes(self, ids: Any, *, skip_special_tokens: bool = False) -> bytes:
-        """As `decode`, the bytes as they are: a byte model with a lossless pre-tokenizer gives back what was encoded, exactly."""
+        """As `decode`, but return bytes. A byte model with a lossless pre-tokenizer returns exactly what was encoded."""
         ids = list_ids(ids)
         if skip_special_tokens:
             special = {self.model.vocab[token] for token in self.special_tokens}
@@ -325,7 +326,7 @@ class Tokenizer:
         return self.model.spell(ids, between_words=b" " if self.pretokenizer.drops_spaces else b"")
 
     def _written_tokens(self, ids: Iterable[int]) -> list[str]:
-        """Tokens as the file that the decoder came from has them: with byte fallback a space is a space, here it shows as `Ġ`."""
+        """Tokens as written in the file that the decoder came from. With byte fallback, a space is ` ` there and `Ġ` here."""
         found = self.model.tokens_of(ids)
         if not (self.model.alphabet.byte_fallback and self.pretokenizer.marks_spaces):
             return found
@@ -341,7 +342,7 @@ def _check_utf_8(data: bytes) -> None:
 
 
 def _check_texts(texts: pa.LargeStringArray) -> None:
-    """Arrow does not look into strings that others made: characters can only be read from UTF-8."""
+    """Raise `InvalidTextError` if a text is not UTF-8. Arrow does not check the strings of arrays built by other programs."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:

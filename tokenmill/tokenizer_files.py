@@ -1,5 +1,6 @@
-"""Tokenizer files: reading those that nobody has vouched for (regular files of a bounded size, under names that are fixed here),
-and writing them whole or not at all.
+"""Reading and writing tokenizer files.
+
+Files are untrusted: only regular files of a bounded size and with fixed names are read. Writing is atomic.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from pathlib import Path
 
 from tokenmill.errors import TokenizerFileError
 
-#: The largest published tokenizer files have some 35 MB.
+#: The limit leaves room: the largest published tokenizer files have about 35 MB.
 MAX_FILE_BYTES = 1 << 28
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a tokenizer file. Raises `TokenizerFileError`: missing, not a file, too large."""
+    """Read a tokenizer file. Raises `TokenizerFileError` if it is missing, not a regular file, or too large."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -29,14 +30,14 @@ def read_file(path: Path) -> bytes:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file by temporary name and rename: readers see the old file or the new one."""
+    """Write a file under a temporary name, then rename it: readers see the old file or the new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_bytes(content)
     os.replace(temporary, path)
 
 
 def read_folder(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """Those of the named files that lie in a folder. Raises `TokenizerFileError`, also where a link leads out of the folder."""
+    """Read the named files that exist in a folder. Raises `TokenizerFileError`, also for a link that leads out of the folder."""
     files = {}
     for name in names:
         path = folder / name

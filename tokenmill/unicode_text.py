@@ -1,7 +1,7 @@
-"""Text that UTF-8 can hold, and text that a terminal can show.
+"""Checks that text can be encoded as UTF-8, and escapes text for terminals.
 
-A `str` may hold surrogates, the halves of UTF-16's pairs, out of JSON escapes, file names and the words of a command line. Alone
-they stand for no character, and UTF-8 has no place for them.
+A `str` may contain lone surrogates, single halves of UTF-16 pairs. They come from JSON escapes, file names and command-line
+arguments. A lone surrogate is not a character, and UTF-8 cannot encode it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def encode_text(text: str, *, name: str = "the text") -> bytes:
-    """UTF-8. Raises InvalidTextError for a lone surrogate, with its place; `name` is what the message calls the text."""
+    """Encode a text as UTF-8. Raises InvalidTextError for a lone surrogate; the message calls the text `name`."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -26,19 +26,19 @@ def encode_text(text: str, *, name: str = "the text") -> bytes:
 
 
 def check_unicode(text: str, *, name: str) -> None:
-    """Raise UsageError for an option with a lone surrogate in it."""
+    """Raise UsageError if the value of an option contains a lone surrogate."""
     if SURROGATE.search(text):
         raise UsageError(f"{name} {text!r} is not Unicode text; leave its surrogates out")
 
 
 def show_printable(text: str) -> str:
-    r"""Text in one line, safe on a terminal, which corpora are not: what does not print shows as an escape, ESC as `\x1b`."""
+    r"""Make text of a corpus safe for one line of a terminal: unprintable characters become escapes, such as `\x1b` for ESC."""
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text)
 
 
 def show_text(text: str) -> str:
-    r"""Text of several lines, safe on a terminal: line ends and tabs stay, all else that does not print shows as an escape.
+    r"""Make text safe for a terminal: line ends and tabs stay, other unprintable characters become escapes.
 
-    That is also U+009B, which terminals take for ESC and a bracket, and U+202E, behind which text runs from right to left.
+    Among them are U+009B, which terminals read as ESC and a bracket, and U+202E, after which text runs from right to left.
     """
     return "".join(letter if letter.isprintable() or letter in "\n\t" else show_printable(letter) for letter in text)

@@ -1,3 +1,3 @@
-"""The version of tokenmill, as artefacts state it."""
+"""The version of tokenmill, which output files record."""
 
 __version__ = "0.1.0"
