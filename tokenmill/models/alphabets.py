@@ -1,8 +1,8 @@
-"""Alphabets: what the base symbols of a model stand for, and how a token looks.
+"""Alphabets: the base symbols of a model, and the visible form of its tokens.
 
-A word is bytes. A byte alphabet takes each byte as a symbol and shows it in the GPT-2 visible form; a character alphabet takes
-each character and, where the pre-tokenizer marks spaces, shows a space as `Ġ`. Base symbols are numbered by the code point of
-their visible form.
+A word is a sequence of bytes. In a byte alphabet each byte is a symbol, shown in GPT-2's visible form. In a character alphabet
+each character is a symbol; if the pre-tokenizer marks spaces, a space is shown as `Ġ`. Base symbols are numbered in order of the
+code points of their visible form.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from tokenmill.errors import DataError, TokenizerFileError
 
 CODE_POINTS = 0x110000
-#: The 13 bytes that UTF-8 text never holds: published byte vocabularies may lack them.
+#: The 13 bytes that UTF-8 text never contains. Some published byte vocabularies do not have them.
 NEVER_IN_UTF_8 = frozenset({0xC0, 0xC1, *range(0xF5, 0x100)})
 #: How a space is shown.
 MARKER = "Ġ"
@@ -27,7 +27,7 @@ MARKER = "Ġ"
 class BaseSymbols:
     """Words as base symbols: `symbols` int32[n], `starts` int64[w + 1], and the visible form of each symbol id.
 
-    A symbol of -1 is none: what stands beside it makes no pair with it.
+    -1 marks the place of a character that has no symbol; its neighbours form no pair with it.
     """
 
     symbols: np.ndarray
@@ -37,7 +37,10 @@ class BaseSymbols:
 
 @dataclass(frozen=True)
 class ByteAlphabet:
-    """The 256 bytes: no unknowns, nothing lost. A vocabulary may lack those that UTF-8 text never holds."""
+    """The alphabet of the 256 bytes, in which nothing is unknown.
+
+    A vocabulary need not have tokens for the bytes that UTF-8 text never contains.
+    """
 
     takes_any_bytes: ClassVar[bool] = True
     byte_fallback: ClassVar[bool] = False
@@ -47,7 +50,7 @@ class ByteAlphabet:
         return left + right
 
     def symbols_of(self, data: np.ndarray, offsets: np.ndarray) -> BaseSymbols:
-        """Base symbols of words `data[offsets[w]:offsets[w + 1]]` (uint8[n], int64[w + 1])."""
+        """Split words `data[offsets[w]:offsets[w + 1]]` (uint8[n], int64[w + 1]) into base symbols."""
         visible = visible_bytes()
         order = sorted(range(256), key=lambda byte: visible[byte])
         symbol_of = np.empty(256, np.int32)
@@ -55,15 +58,15 @@ class ByteAlphabet:
         return BaseSymbols(symbol_of[data], offsets, tuple(sorted(visible)))
 
     def spell(self, token: str) -> bytes:
-        """The bytes a token stands for: `Ġthe` is `b" the"`."""
+        """The bytes of a token: `Ġthe` is `b" the"`."""
         return bytes(_byte_of_visible()[character] for character in token)
 
     def base_symbols(self, token: str) -> list[str] | None:
-        """A string in the visible form as base symbols; None where it is not one."""
+        """Split a string in the visible form into base symbols; None if it is not in the visible form."""
         return list(token) if all(character in _byte_of_visible() for character in token) else None
 
     def check_tokens(self, tokens: Collection[str]) -> None:
-        """A byte model has all bytes that UTF-8 text can hold, and no token that is not spelled in bytes."""
+        """Check that all bytes of UTF-8 text are tokens and all tokens are in the visible form. Raises `TokenizerFileError`."""
         missing = [symbol for byte, symbol in enumerate(visible_bytes()) if symbol not in tokens and byte not in NEVER_IN_UTF_8]
         if missing:
             raise TokenizerFileError(f"vocab: a byte model needs all 256 bytes; {len(missing)} are missing, first {missing[0]!r}")
@@ -79,10 +82,10 @@ class ByteAlphabet:
 
 @dataclass(frozen=True)
 class CharacterAlphabet:
-    """The characters seen in training. `marks_spaces`: a space shows, and is stored, as `Ġ`.
+    """The alphabet of the characters seen in training. With `marks_spaces`, a space is shown and stored as `Ġ`.
 
-    `byte_fallback`: other characters are spelt by the tokens `<0x00>` to `<0xFF>`, one a byte. A `Ġ` of the text is one of them
-    where that stands for a space: so every text comes back.
+    With `byte_fallback`, other characters are encoded with the tokens `<0x00>` to `<0xFF>`, one for each byte. If `Ġ` stands for
+    a space, a `Ġ` in the text is encoded in bytes too, so decoding returns every text unchanged.
     """
 
     marks_spaces: bool
@@ -94,11 +97,11 @@ class CharacterAlphabet:
         return left + right
 
     def symbols_of(self, data: np.ndarray, offsets: np.ndarray) -> BaseSymbols:
-        """Base symbols of words of valid UTF-8, as in `ByteAlphabet.symbols_of`; the alphabet is what they hold."""
+        """Split words of valid UTF-8 into base symbols, as `ByteAlphabet.symbols_of` does. Their characters are the alphabet."""
         code_points = code_points_of(data, offsets)
         if self.marks_spaces:
             shown = np.where(code_points == ord(" "), np.uint32(ord(MARKER)), code_points)
-            # Behind all code points, so that taking it away leaves the other numbers as they are.
+            # A number after all code points: it sorts last, so removing it does not change the numbers of the others.
             code_points = np.where(code_points == ord(MARKER), np.uint32(CODE_POINTS), shown) if self.byte_fallback else shown
         alphabet, symbols = np.unique(code_points, return_inverse=True)
         symbols = np.where(alphabet[symbols] == CODE_POINTS, -1, symbols) if alphabet[-1:] == CODE_POINTS else symbols
@@ -107,17 +110,20 @@ class CharacterAlphabet:
         return BaseSymbols(symbols.astype(np.int32), characters_before[offsets], visible)
 
     def spell(self, token: str) -> bytes:
-        """The bytes a token stands for: with marked spaces `Ġthe` is `b" the"`."""
+        """The bytes of a token: with `marks_spaces`, `Ġthe` is `b" the"`."""
         if self.byte_fallback and token in bytes_of_tokens():
             return bytes_of_tokens()[token]
         return (token.replace(MARKER, " ") if self.marks_spaces else token).encode("utf-8")
 
     def base_symbols(self, token: str) -> list[str] | None:
-        """A token as base symbols."""
+        """Split a token into base symbols."""
         return list(token)
 
     def check_tokens(self, tokens: Collection[str]) -> None:
-        """Any tokens will do: characters that are none are unknown. With `byte_fallback` the 256 byte tokens are there."""
+        """Check that the 256 byte tokens are there if `byte_fallback` is set; nothing else is required.
+
+        Raises `TokenizerFileError`. Characters without a token are unknown.
+        """
         missing = [token for token in byte_tokens() if token not in tokens] if self.byte_fallback else []
         if missing:
             raise TokenizerFileError(
@@ -138,7 +144,7 @@ class CharacterAlphabet:
 
 
 def code_points_of(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """The characters of words `data[offsets[w]:offsets[w + 1]]` as uint32[n]. Raises `DataError` for a word that is not UTF-8."""
+    """The code points of words `data[offsets[w]:offsets[w + 1]]`, uint32[n]. Raises `DataError` for a word that is not UTF-8."""
     try:
         text = data.tobytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -149,7 +155,7 @@ def code_points_of(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def visible_bytes() -> tuple[str, ...]:
-    """The GPT-2 visible form of each byte, a character each: `visible_bytes()[0x20]` is `Ġ`, `visible_bytes()[0x41]` is `A`."""
+    """GPT-2's visible form of each byte, one character: `visible_bytes()[0x20]` is `Ġ`, `visible_bytes()[0x41]` is `A`."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return tuple(chr(byte if byte in printable else next(others)) for byte in range(256))
@@ -157,13 +163,13 @@ def visible_bytes() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def byte_tokens() -> tuple[str, ...]:
-    """The tokens that spell unknown characters: `byte_tokens()[10]` is `<0x0A>`."""
+    """The tokens of byte fallback, which encode unknown characters: `byte_tokens()[10]` is `<0x0A>`."""
     return tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
 @lru_cache(maxsize=1)
 def bytes_of_tokens() -> dict[str, bytes]:
-    """`<0x0A>` stands for the byte 10."""
+    """The byte of each token of byte fallback: `bytes_of_tokens()["<0x0A>"]` is the byte 10."""
     return {token: bytes([byte]) for byte, token in enumerate(byte_tokens())}
 
 

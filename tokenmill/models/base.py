@@ -1,4 +1,4 @@
-"""What every model is: a vocabulary, the rules that made it, and what encoding, decoding and reports ask of it."""
+"""The base class of models: a vocabulary, merge rules, and the methods that encoding, decoding and reports need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_ID = 2**31 - 2
 
 @dataclass(frozen=True)
 class TokenWords:
-    """Tokens as words: `text` uint8[n], their bytes end to end; `ends` int64[t], where each ends; `ids` int32[t], ascending."""
+    """Tokens as words: `text` uint8[n], their bytes end to end; `ends` int64[t], the end of each; `ids` int32[t], ascending."""
 
     text: np.ndarray
     ends: np.ndarray
@@ -27,7 +27,7 @@ class TokenWords:
 
     @classmethod
     def of(cls, words: dict[bytes, int]) -> TokenWords:
-        """From bytes to id: `TokenWords.of({b"ab": 7}).ends` is `[2]`."""
+        """Build from a mapping of bytes to id: `TokenWords.of({b"ab": 7}).ends` is `[2]`."""
         ordered = sorted(words.items(), key=lambda entry: entry[1])
         ends = np.cumsum([len(word) for word, _ in ordered], dtype=np.int64)
         text = np.frombuffer(b"".join(word for word, _ in ordered), np.uint8)
@@ -38,7 +38,7 @@ Rules = tuple[tuple[str, str], ...]
 
 
 class CommonFields(NamedTuple):
-    """What a tokenizer file says of every kind of model."""
+    """The fields of a tokenizer file that every kind of model has."""
 
     vocab: Mapping[str, int]
     rules: Rules
@@ -50,12 +50,12 @@ class CommonFields(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """What every model is: `vocab` maps tokens in their visible form to ids, `merge_rules` are pairs of tokens in order of rank.
+    """The base class of models. `vocab` maps tokens in visible form to ids; `merge_rules` are pairs of tokens in rank order.
 
-    `special_tokens` are in `vocab`; they never come out of text and no rule makes them. The same goes for `added_tokens`, which
-    the tokenizer finds in every text before the model sees it. `token_flags` says of some of both how they are found: each has
-    one or more of `TOKEN_FLAGS`. Construction checks that ids are unique, fit into int32, and that every rule has its tokens;
-    errors are `TokenizerFileError` and name the entry.
+    `special_tokens` are in `vocab`. The model never produces them from text, and no merge rule produces them. The same is true of
+    `added_tokens`, which the tokenizer finds in every text before the model sees it. `token_flags` says how some of these tokens
+    are matched: each entry has one or more of `TOKEN_FLAGS`. Construction checks that ids are unique and fit into int32, and that
+    every rule has its tokens. It raises `TokenizerFileError`, which names the entry.
     """
 
     name: str
@@ -67,27 +67,28 @@ class Model:
     added_tokens: tuple[str, ...] = field(default=(), kw_only=True)
     token_flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict, kw_only=True)
 
-    #: Whether what a word lacks costs the whole word, which becomes one unk token; else it costs the character.
+    #: Whether an unknown part turns the whole word into one unk token. If False, only the unknown character is replaced.
     loses_words: ClassVar[bool] = False
-    #: Whether unknown characters side by side in a word are one unk token.
+    #: Whether adjacent unknown characters in a word become one unk token.
     fuse_unk = False
 
     @classmethod
     def make_alphabet(cls, name: str, *, marks_spaces: bool, **options: Any) -> Alphabet | ContinuationAlphabet:
-        """The alphabet of a kind; `options` are training options, those that say nothing of alphabets among them.
+        """Make the alphabet of a kind. `options` are all training options; those not about alphabets are ignored.
 
-        Raises `UsageError` for options that do not go together.
+        Raises `UsageError` for options that cannot be combined.
         """
         raise NotImplementedError
 
     @classmethod
     def of_training(cls, name: str, alphabet: Any, vocab: Mapping[str, int], rules: Rules, **options: Any) -> Model:
-        """The model that a training has made; `options` are `specials` (the unk token among them), `unk` and training options."""
+        """Make a model from the result of training. `options` are `specials` (including the unk token), `unk` and the training
+        options."""
         return cls(name, alphabet, vocab, rules, options["specials"], options["unk"])
 
     @classmethod
     def of_fields(cls, name: str, common: CommonFields, *, marks_spaces: bool, **fields: Any) -> Model:
-        """The model of a native tokenizer.json; `fields` are those of the kind's `file_keys` that the file has.
+        """Make the model of a native tokenizer.json; `fields` are those of the kind's `file_keys` that the file has.
 
         Raises `TokenizerFileError`, which names the key.
         """
@@ -99,7 +100,7 @@ class Model:
         return self.vocab
 
     def describe_fields(self) -> dict[str, Any]:
-        """What `of_fields` takes: what encoding goes by beside vocabulary and rules."""
+        """The `fields` for `of_fields`: everything that determines encoding in addition to the vocabulary and the rules."""
         return {}
 
     def __post_init__(self) -> None:
@@ -111,19 +112,19 @@ class Model:
             self._refuse_rule(ordinary)
 
     def _columns_of_rules(self) -> tuple[Sequence[str], Sequence[str], Iterable[str]]:
-        """The left tokens of all rules, the right ones, and what they make: columns take a third of the time of rows."""
+        """The left tokens, the right tokens and the products of all rules. Columns take a third of the time of rows."""
         lefts, rights = [left for left, _ in self.merge_rules], [right for _, right in self.merge_rules]
         return lefts, rights, map(self.alphabet.join, lefts, rights)
 
     def _refuse_rule(self, ordinary: Set[str]) -> NoReturn:
-        """Name the first rule that lacks a token."""
+        """Raise `TokenizerFileError` for the first rule with a missing token."""
         for place, (left, right) in enumerate(self.merge_rules):
             if not {left, right, self.alphabet.join(left, right)} <= ordinary:
                 raise TokenizerFileError(f"merge_rules[{place}]: {self._describe_missing(left, right)}")
         raise AssertionError("no rule lacks a token")
 
     def _describe_missing(self, left: str, right: str) -> str:
-        """Which token of a rule is none, or is a special one."""
+        """Say which token of a rule is missing, or is a special or added token."""
         for token in (left, right, self.alphabet.join(left, right)):
             if token not in self.vocab:
                 return f"({left!r}, {right!r}) needs the token {token!r}, which vocab lacks"
@@ -152,12 +153,12 @@ class Model:
 
     @cached_property
     def reserved_tokens(self) -> frozenset[str]:
-        """Special and added tokens: those that the model makes of no text."""
+        """The special and added tokens, which the model never produces from text."""
         return frozenset((*self.special_tokens, *self.added_tokens))
 
     @cached_property
     def token_of_id(self) -> Mapping[int, str]:
-        """The vocabulary the other way round."""
+        """The inverse of `vocab`: the token of each id."""
         return {token_id: token for token, token_id in self.vocab.items()}
 
     @property
@@ -167,12 +168,12 @@ class Model:
 
     @cached_property
     def embedding_rows(self) -> int:
-        """How many rows an Embedding layer needs: the largest id + 1."""
+        """The number of rows that an embedding layer needs: the largest id + 1."""
         return max(self.vocab.values(), default=-1) + 1
 
     @cached_property
     def spellings(self) -> dict[int, bytes]:
-        """The bytes of each id; a special or added token stands for its own text."""
+        """The bytes of each id. The bytes of a special or added token are its own text."""
         reserved = self.reserved_tokens
         return {
             token_id: token.encode("utf-8") if token in reserved else self.alphabet.spell(token)
@@ -180,9 +181,10 @@ class Model:
         }
 
     def spell(self, ids: Iterable[int], *, between_words: bytes = b"") -> bytes:
-        """The bytes that token ids stand for. Raises `UsageError` for an id outside the vocabulary.
+        """Decode token ids to bytes. Raises `UsageError` for an id outside the vocabulary.
 
-        `between_words`: what was dropped there, for models whose tokens tell where words begin.
+        `between_words` is what the pre-tokenizer dropped between words. It is inserted by models whose tokens show where words
+        begin or end.
         """
         try:
             return b"".join(self._spell_words(ids, between_words))
@@ -199,11 +201,11 @@ class Model:
     def _describe_id(self, token_id: object) -> str:
         return f"id {token_id} is not in the vocabulary (ids 0 to {self.embedding_rows - 1})"
 
-    # --- what encoding asks
+    # --- for encoding
 
     @property
     def tables(self) -> Any:
-        """The model as arrays for the kernels: a NamedTuple that `kernels/encode.py` knows."""
+        """The model as arrays for the kernels: a NamedTuple defined for `kernels/encode.py`."""
         raise NotImplementedError
 
     def allocate_scratch(self) -> Any:
@@ -212,58 +214,58 @@ class Model:
 
     @property
     def whole_words(self) -> TokenWords:
-        """Words that are one token whatever the rules make of them."""
+        """Words that are encoded as one token without applying the merge rules."""
         return TokenWords.of({})
 
     @property
     def ids_per_byte(self) -> int:
-        """How many ids a byte of text can become at most."""
+        """The largest number of ids that one byte of text can become."""
         return 1
 
     @property
     def can_lack_characters(self) -> bool:
-        """Whether the kernels can find something in a text for which they have no id."""
+        """Whether the kernels can find something in a text that they have no id for."""
         return not self.takes_any_bytes
 
     def find_lost(self, word: bytes) -> tuple[int, str] | None:
-        """At which byte a word is lost, and why; None for a word that has tokens. For models that lose words."""
+        """Find the byte at which encoding a word fails, and the reason; None if it succeeds. For models with `loses_words`."""
         raise NotImplementedError
 
     @property
     def lacks_bytes(self) -> bool:
-        """Whether this is a model of bytes that lacks some of those that no UTF-8 text holds."""
+        """Whether this is a byte model without tokens for some of the bytes that UTF-8 text never contains."""
         return False
 
     @property
     def character_forms(self) -> np.ndarray:
-        """int32[forms * code points]: the id of each character in each form, -1 for none; empty where the model takes bytes."""
+        """int32[forms * code points]: the id of each character in each form, -1 for none. Empty for a byte model."""
         return np.empty(0, np.int32)
 
-    # --- what reports ask
+    # --- for reports
 
     def list_whole_tokens(self) -> list[int]:
-        """The ids of tokens that are more than a base symbol, and can be a word by themselves as far as their form tells."""
+        """The ids of tokens that are longer than a base symbol and whose form allows them to be a whole word."""
         raise NotImplementedError
 
     def list_continuing_tokens(self) -> list[int]:
-        """The ids of tokens that only continue a word."""
+        """The ids of tokens that can only continue a word."""
         return []
 
     @property
     def unreached(self) -> frozenset[int]:
-        """The ids of tokens that no merges lead to, where the model encodes by merging."""
+        """The ids of tokens that merging can never produce. Empty for a model that does not encode by merging."""
         return frozenset()
 
-    # --- what decoding asks
+    # --- for decoding
 
     @property
     def word_starts(self) -> frozenset[int]:
-        """The ids of tokens that tell that a word begins with them."""
+        """The ids of tokens whose form shows that a word begins with them."""
         return frozenset()
 
     @property
     def word_ends(self) -> frozenset[int]:
-        """The ids of tokens that tell that a word ends with them."""
+        """The ids of tokens whose form shows that a word ends with them."""
         return frozenset()
 
     def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
@@ -271,8 +273,8 @@ class Model:
 
 
 def check_ids(vocab: Mapping[str, int]) -> None:
-    """Every id is a whole number from 0 to 2^31 - 2 and stands once."""
-    ids = vocab.values()  # all at once; one by one only where one is wrong
+    """Check that every id is an integer from 0 to 2^31 - 2 and occurs once. Raises `TokenizerFileError`."""
+    ids = vocab.values()  # The fast check looks at all ids at once; the loop below runs only to find the wrong one.
     if "" not in vocab and set(map(type, ids)) == {int} and min(ids) >= 0 and max(ids) <= MAX_ID and len(set(ids)) == len(ids):
         return
     owner: dict[int, str] = {}
@@ -289,7 +291,7 @@ def check_ids(vocab: Mapping[str, int]) -> None:
 
 
 def number_tokens(specials: Sequence[str], alphabet: Sequence[str], products: Sequence[str], *, ids: str) -> dict[str, int]:
-    """The vocabulary in order of id: `rank` takes specials, alphabet, products as they come; `sorted` sorts all by code point.
+    """Number the tokens. `ids="rank"` keeps the order specials, alphabet, products; `ids="sorted"` sorts all by code point.
 
     >>> number_tokens(["<s>"], ["a", "b"], ["ab"], ids="sorted")
     {'<s>': 0, 'a': 1, 'ab': 2, 'b': 3}

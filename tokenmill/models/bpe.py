@@ -20,7 +20,10 @@ _MARKINGS = {"plain": base_symbols.PLAIN, "later": base_symbols.LATER, "last": b
 
 
 def alphabet_of(model: str, *, marks_spaces: bool, marks: WordMarks | None = None, byte_fallback: bool = False) -> Alphabet:
-    """The alphabet of a BPE model by name; `marks_spaces` and `byte_fallback` matter to character models alone."""
+    """The alphabet of a BPE model, by the name of its kind.
+
+    `marks_spaces` and `byte_fallback` are for character models. Raises `UsageError` for byte fallback with bytes or with marks.
+    """
     of_bytes = kind_of(model).of_bytes
     if of_bytes and byte_fallback:
         raise UsageError(f"byte fallback is for characters without an id; a {model} model has none")
@@ -32,9 +35,9 @@ def alphabet_of(model: str, *, marks_spaces: bool, marks: WordMarks | None = Non
 
 @dataclass(frozen=True)
 class BpeModel(Model):
-    """A BPE model. With `ignore_merges` a word that is a token is that token, whatever the rules make of it.
+    """A BPE model. With `ignore_merges`, a word that is a token is encoded as that token without applying the rules.
 
-    With `fuse_unk` unknown characters side by side in a word are one unk token.
+    With `fuse_unk`, adjacent unknown characters in a word become one unk token.
     """
 
     alphabet: Alphabet
@@ -43,13 +46,13 @@ class BpeModel(Model):
 
     @classmethod
     def make_alphabet(cls, name: str, *, marks_spaces: bool, **options: Any) -> Alphabet:
-        """The alphabet of a kind, from the training options on marks and byte fallback."""
+        """Make the alphabet of a kind from the training options for marks and byte fallback."""
         marks = WordMarks(options["end_of_word_suffix"] or "", options["continuation_prefix"] or "")
         return alphabet_of(name, marks_spaces=marks_spaces, marks=marks, byte_fallback=options["byte_fallback"])
 
     @classmethod
     def of_fields(cls, name: str, common: CommonFields, *, marks_spaces: bool, **fields: Any) -> BpeModel:
-        """The model of a native tokenizer.json."""
+        """Make the model of a native tokenizer.json."""
         fallback = fields.get("byte_fallback", False)
         try:
             alphabet = alphabet_of(name, marks_spaces=marks_spaces, marks=_read_marks(fields), byte_fallback=fallback)
@@ -69,7 +72,7 @@ class BpeModel(Model):
         )
 
     def describe_fields(self) -> dict[str, Any]:
-        """What a file says of encoding: only what is not the usual."""
+        """The fields that determine encoding; only those that differ from the default."""
         told = {
             "ignore_merges": self.ignore_merges,
             "fuse_unk": self.fuse_unk,
@@ -99,19 +102,19 @@ class BpeModel(Model):
 
     @property
     def can_lack_characters(self) -> bool:
-        """Whether a text can hold what has no id, not even that of the unk token."""
+        """Whether a text can contain something that has no id and cannot become an unk token."""
         if self.takes_any_bytes:
             return self.lacks_bytes
         return not (self.alphabet.byte_fallback or self.unk_token is not None)
 
     @property
     def lacks_bytes(self) -> bool:
-        """Whether this is a model of bytes that lacks some of those that no UTF-8 text holds."""
+        """Whether this is a byte model without tokens for some of the bytes that UTF-8 text never contains."""
         return self.takes_any_bytes and bool((self.tables.byte_ids < 0).any())
 
     @property
     def marks(self) -> WordMarks:
-        """How tokens tell where words begin or end; empty marks where they do not."""
+        """The marks that show where words begin or end; empty marks if the tokens have none."""
         return self.alphabet.marks if isinstance(self.alphabet, MarkedAlphabet) else WordMarks()
 
     @cached_property
@@ -126,26 +129,26 @@ class BpeModel(Model):
         return encode.BpeTables(byte_ids, character_ids, table, np.int64(unknown), forms)
 
     def allocate_scratch(self) -> bpe_merge.MergeScratch:
-        """Memory for merging."""
+        """Allocate the memory that merging writes to."""
         return bpe_merge.allocate_scratch()
 
     @property
     def whole_words(self) -> TokenWords:
-        """With `ignore_merges`, the tokens that merging would not give."""
+        """With `ignore_merges`, the tokens that merging would not produce."""
         return self.unmerged if self.ignore_merges else super().whole_words
 
     @property
     def ids_per_byte(self) -> int:
-        """A word has a byte at least: with a symbol after the last one, ids are twice as many as bytes at most."""
+        """At most 2 if a symbol ends every word, otherwise 1. A word has at least one byte."""
         return 2 if self.marks.has_ending else 1
 
     @property
     def character_forms(self) -> np.ndarray:
-        """The id of each character in each form that it has in a word."""
+        """The id of each character in each form that it can have in a word."""
         return self.tables.character_ids
 
     def list_whole_tokens(self) -> list[int]:
-        """The ids of tokens of two base symbols or more; with marks, of those that are marked as whole words."""
+        """The ids of tokens of two or more base symbols. With marks, only the tokens whose mark allows a whole word."""
         return sorted(self.vocab[token] for token in self._ordinary() if self._stands_alone(token))
 
     def _stands_alone(self, token: str) -> bool:
@@ -158,7 +161,7 @@ class BpeModel(Model):
 
     @cached_property
     def unreached(self) -> frozenset[int]:
-        """The ids of tokens that merging their own bytes does not give."""
+        """The ids of tokens that merging their own bytes does not produce."""
         return frozenset() if self.ignore_merges or self.marks.text else frozenset(self.unmerged.ids.tolist())
 
     def _build_forms(self) -> base_symbols.WordForms:
@@ -180,7 +183,7 @@ class BpeModel(Model):
 
     @cached_property
     def unmerged(self) -> TokenWords:
-        """The tokens that merging their own bytes does not give: those for which `ignore_merges` matters, in order of id."""
+        """The tokens that merging their own bytes does not produce, in order of id. `ignore_merges` matters only for these."""
         spelt = self._ordinary() - (bytes_of_tokens().keys() if self.alphabet.byte_fallback else set())
         words = TokenWords.of({self.spellings[self.vocab[token]]: self.vocab[token] for token in spelt})
         found = np.zeros(words.ids.size, np.bool_)
@@ -188,7 +191,7 @@ class BpeModel(Model):
         return TokenWords.of({self.spellings[token_id]: token_id for token_id in words.ids[found].tolist()})
 
     def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
-        """With marks, `between_words` stands behind what ends a word, or in front of what begins one; not at the ends."""
+        """With marks, insert `between_words` between words: after a token that ends one, or before a token that begins one."""
         if not self.marks.text or not between_words:
             yield from super()._spell_words(ids, between_words)
             return
@@ -201,13 +204,13 @@ class BpeModel(Model):
 
     @cached_property
     def word_ends(self) -> frozenset[int]:
-        """The ids of tokens that end a word, by their suffix."""
+        """The ids of tokens that end a word, which have the suffix."""
         marked = self._ordinary() if self.marks.suffix else ()
         return frozenset(self.vocab[token] for token in marked if self.marks.holds(token))
 
     @cached_property
     def word_starts(self) -> frozenset[int]:
-        """The ids of tokens that begin a word, by the prefix that they lack."""
+        """The ids of tokens that begin a word, which do not have the prefix."""
         marked = self._ordinary() if self.marks.prefix else ()
         return frozenset(self.vocab[token] for token in marked if not self.marks.holds(token))
 

@@ -19,14 +19,14 @@ class CharacterModel(BpeModel):
 
     @classmethod
     def of_fields(cls, name: str, common: CommonFields, *, marks_spaces: bool, **fields: Any) -> BpeModel:
-        """The model of a native tokenizer.json; with `ids` it has code points for ids."""
+        """Make the model of a native tokenizer.json; if the file has the key `ids`, the ids are code points."""
         if "ids" in fields:
             return CodePointModel.of_fields(name, common, marks_spaces=marks_spaces, **fields)
         return super().of_fields(name, common, marks_spaces=marks_spaces, **fields)
 
     @classmethod
     def of_training(cls, name: str, alphabet: Any, vocab: Mapping[str, int], rules: Rules, **options: Any) -> BpeModel:
-        """The model of a training; special tokens come after the last code point where ids are code points."""
+        """Make a model from the result of training. If ids are code points, special tokens come after the last code point."""
         specials: tuple[str, ...] = options["specials"]
         if options["ids"] == "codepoint":
             return CodePointModel.of({token: CODE_POINTS + place for place, token in enumerate(specials)})

@@ -1,6 +1,6 @@
-"""Characters by their code points: the id of `a` is 97, without a vocabulary to look it up in.
+"""A character model whose ids are code points: the id of `a` is 97. It needs no vocabulary.
 
-Special tokens have ids behind 0x10FFFF, the last code point.
+Special tokens have ids after 0x10FFFF, the last code point.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tokenmill.unicode_text import SURROGATES
 
 @dataclass(frozen=True)
 class CodePointVocabulary(Mapping[str, int]):
-    """Every character with its code point, and special tokens with the ids that they were given.
+    """A vocabulary of every character with its code point, and of special tokens with the ids they were given.
 
-    Never written out: it has more than a million entries. `CodePointVocabulary({})["a"]` is 97.
+    It has more than a million entries and is never stored in full. `CodePointVocabulary({})["a"]` is 97.
     """
 
     specials: dict[str, int]
@@ -48,7 +48,7 @@ class CodePointVocabulary(Mapping[str, int]):
 
 @dataclass(frozen=True)
 class TokensByCodePoint(Mapping[int, str]):
-    """A `CodePointVocabulary` the other way round."""
+    """The inverse of a `CodePointVocabulary`: the token of each id."""
 
     vocabulary: CodePointVocabulary
 
@@ -69,21 +69,24 @@ class TokensByCodePoint(Mapping[int, str]):
 
 @dataclass(frozen=True)
 class CodePointModel(BpeModel):
-    """The model `char` with code points as ids. Every character has one, so nothing is unknown.
+    """The model `char` with code points as ids. Every character has an id, so nothing is unknown.
 
-    Raises `TokenizerFileError` for special tokens that are a character, and for ids that are taken or cannot be.
+    Raises `TokenizerFileError` for a special token of one character, and for an id that is taken or out of range.
     """
 
     vocab: CodePointVocabulary
 
     @classmethod
     def of(cls, specials: dict[str, int]) -> CodePointModel:
-        """With these special tokens: `CodePointModel.of({"<s>": 0x110000}).embedding_rows` is 0x110001."""
+        """Make a model with these special tokens: `CodePointModel.of({"<s>": 0x110000}).embedding_rows` is 0x110001."""
         return cls("char", CharacterAlphabet(marks_spaces=False), CodePointVocabulary(specials), (), tuple(specials))
 
     @classmethod
     def of_fields(cls, name: str, common: CommonFields, *, marks_spaces: bool, **fields: Any) -> CodePointModel:
-        """The model of a native tokenizer.json: `vocab` holds the special tokens, and nothing else says how to encode."""
+        """Make the model of a native tokenizer.json whose `vocab` holds only the special tokens.
+
+        Raises `TokenizerFileError` for any other field that determines encoding.
+        """
         if fields["ids"] != "codepoint":
             raise TokenizerFileError(f"ids: {fields['ids']!r} is not known; it can be codepoint in a {name} model")
         told = {
@@ -102,16 +105,16 @@ class CodePointModel(BpeModel):
         return cls.of({token: common.vocab[token] for token in common.specials})
 
     def describe_fields(self) -> dict[str, Any]:
-        """That code points are ids: nothing else is to be said."""
+        """The fields that determine encoding: only that ids are code points."""
         return {"ids": "codepoint"}
 
     @property
     def listed_vocab(self) -> Mapping[str, int]:
-        """The special tokens: all others are known by their code points."""
+        """The special tokens; the ids of all other tokens are their code points."""
         return self.vocab.specials
 
     def list_whole_tokens(self) -> list[int]:
-        """None: there are a million base symbols and nothing else."""
+        """An empty list: every token but the special ones is a base symbol."""
         return []
 
     def __post_init__(self) -> None:
@@ -132,17 +135,17 @@ class CodePointModel(BpeModel):
 
     @cached_property
     def token_of_id(self) -> Mapping[int, str]:
-        """The vocabulary the other way round."""
+        """The inverse of `vocab`: the token of each id."""
         return TokensByCodePoint(self.vocab)
 
     @cached_property
     def embedding_rows(self) -> int:
-        """A row for every code point, whether the corpus holds it or not, and for the special tokens."""
+        """The number of rows that an embedding layer needs: one for every code point, and those for the special tokens."""
         return max((CODE_POINTS - 1, *self.vocab.specials.values())) + 1
 
     @property
     def can_lack_characters(self) -> bool:
-        """Every character of a text has an id."""
+        """Always False: every character has an id."""
         return False
 
     @cached_property
@@ -154,7 +157,7 @@ class CodePointModel(BpeModel):
         return encode.BpeTables(none, character_ids, self._build_rules(), unknown, self._build_forms())
 
     def spell(self, ids: Iterable[int], *, between_words: bytes = b"") -> bytes:
-        """The bytes that token ids stand for. Raises `UsageError` for an id that is no character's."""
+        """Decode token ids to bytes. Raises `UsageError` for an id of no character and no special token."""
         try:
             return "".join(self.token_of_id[token_id] for token_id in ids).encode("utf-8")
         except KeyError as error:

@@ -1,6 +1,6 @@
-"""Alphabets whose symbols show where in a word they stand: the first as it is, those that continue it behind a prefix.
+"""Alphabets whose symbols show their position in a word: all symbols but the first have a continuation prefix.
 
-`low` is `l`, `##o`, `##w`, and two symbols make a token that shows where it begins: `##o` and `##w` make `##ow`.
+`low` is `l`, `##o`, `##w`. A token made of two symbols shows where it begins too: `##o` and `##w` make `##ow`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PREFIX = "##"
 
 @dataclass(frozen=True)
 class ContinuationAlphabet:
-    """An alphabet of bytes or characters, each in two forms. Raises `UsageError` for a prefix that is empty."""
+    """An alphabet of bytes or characters, each with and without the prefix. Raises `UsageError` for an empty prefix."""
 
     byte_fallback: ClassVar[bool] = False
 
@@ -39,18 +39,18 @@ class ContinuationAlphabet:
         return self.base.takes_any_bytes
 
     def join(self, left: str, right: str) -> str:
-        """What two tokens make: `l` and `##o` make `lo`."""
+        """Join two tokens: `l` and `##o` make `lo`."""
         return left + right[len(self.prefix) :]
 
     def continues(self, token: str) -> bool:
-        """Whether a token stands inside words: it has the prefix, and something behind it."""
+        """Whether a token continues a word: it has the prefix, and at least one character after it."""
         return len(token) > len(self.prefix) and token.startswith(self.prefix)
 
     def show_places(self, plain: BaseSymbols) -> BaseSymbols:
-        """Words in symbols of the base alphabet (-1 for none), in the forms that these have at their places.
+        """Give each base symbol of the words (-1 for none) the form of its position: without the prefix at the start of a word.
 
-        Of bytes there are all 512, of characters those that the words hold: those that words begin with first, then those that
-        continue them, both by code point.
+        The new alphabet has all 512 forms of bytes, but only those forms of characters that occur in the words. The forms that
+        begin words come first, then those that continue them, each in order of code point.
         """
         inside = np.ones(plain.symbols.size, bool)
         inside[plain.starts[:-1][plain.starts[:-1] < plain.starts[1:]]] = False
@@ -63,18 +63,18 @@ class ContinuationAlphabet:
         return BaseSymbols(np.where(known, number_of[forms], -1).astype(np.int32), plain.starts, visible)
 
     def spell(self, token: str) -> bytes:
-        """The bytes a token stands for: `##ow` is `b"ow"`."""
+        """The bytes of a token: `##ow` is `b"ow"`."""
         return self.base.spell(token[len(self.prefix) :] if self.continues(token) else token)
 
     def base_symbols(self, token: str) -> list[str] | None:
-        """A token as base symbols: `low` is `l`, `##o`, `##w`."""
+        """Split a token into base symbols: `low` is `l`, `##o`, `##w`."""
         symbols = self.base.base_symbols(token[len(self.prefix) :] if self.continues(token) else token)
         if not symbols:
             return symbols
         return [(self.prefix if place or self.continues(token) else "") + symbol for place, symbol in enumerate(symbols)]
 
     def check_tokens(self, tokens: Collection[str]) -> None:
-        """A byte model has each byte in both forms, and no token that is not spelled in them."""
+        """Check that a byte model has each byte in both forms and that bytes spell every token. Raises `TokenizerFileError`."""
         if not self.takes_any_bytes:
             return
         for kind, prefix in (("initial", ""), ("continuation", self.prefix)):

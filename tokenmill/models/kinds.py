@@ -1,8 +1,8 @@
-"""Kinds of models, one row a kind: all that the library, the command line and the files must know of a kind to use it.
+"""The table of model kinds. A row holds everything that the library, the command line and the file formats need to use a kind.
 
-A new kind is a file with its model (and one with its trainer, if no trainer here will do), and a row in `KINDS`;
-`docs/adding-a-model.md` shows one. Imports nothing heavy, so that `--help` can read the table: models and trainers are named as
-`module:name` and imported when they are first used.
+To add a kind, write a module with its model (and one with its trainer, if no existing trainer fits) and add a row to `KINDS`;
+`docs/adding-a-model.md` shows an example. The table imports nothing heavy, so that `--help` can read it: models and trainers are
+named as `module:name` and imported on first use.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 class ModelKind:
     """One kind of model.
 
-    `model` is a subclass of `Model`, `trainer` a function that `training/trainers.py` calls, `explainer` the function of
-    `tokenmill explain` that follows a word step by step. `options` are the training options that not every kind takes,
-    `file_keys` the keys of a native tokenizer.json beyond those of every kind, and the types of their values. `least_alphabet`
-    counts the symbols that are there whatever the corpus holds. `pretokenizer`, `unk` and `score` are the defaults of training.
+    `model` is a subclass of `Model`, `trainer` a function that `training/trainers.py` calls, and `explainer` the function that
+    `tokenmill explain` uses to show the encoding of a word step by step. `options` are the training options of this kind that
+    other kinds may not take. `file_keys` are the keys of a native tokenizer.json that only some kinds have, with the types of
+    their values. `least_alphabet` is the number of symbols that are in the alphabet for every corpus. `pretokenizer`, `unk` and
+    `score` are the defaults for training.
     """
 
     name: str
@@ -46,16 +47,16 @@ class ModelKind:
     file_keys: Mapping[str, Any] = field(default_factory=dict)
 
     def load_model(self) -> type[Model]:
-        """The class of the model."""
+        """Import the class of the model."""
         return load(self.model)
 
     def takes(self, option: str) -> bool:
-        """Whether a training option, called as in `TrainingOptions`, is for this kind."""
+        """Whether this kind takes a training option, given by its name in `TrainingOptions`."""
         return option in self.options
 
 
 def load(name: str) -> Any:
-    """What `module:name` names."""
+    """Import the object that `module:name` names."""
     module, _, attribute = name.partition(":")
     return getattr(import_module(module), attribute)
 
@@ -130,19 +131,19 @@ KINDS = {
         ),
     )
 }
-#: The kind that is trained where none is asked for.
+#: The kind that is trained by default.
 DEFAULT = "byte-bpe"
 
 
 def kind_of(name: str) -> ModelKind:
-    """The kind of a name. Raises `UsageError` for a name that is not known."""
+    """The kind with this name. Raises `UsageError` for an unknown name."""
     if name not in KINDS:
         raise UsageError(f"model {name!r} is not known; choose one of {', '.join(KINDS)}")
     return KINDS[name]
 
 
 def check_options(kind: ModelKind, given: Mapping[str, Any]) -> None:
-    """Raise `UsageError` for a training option that is given and is not for this kind."""
+    """Raise `UsageError` if a training option is set that this kind does not take."""
     for name, value in given.items():
         if value in (None, False) or kind.takes(name):
             continue
@@ -162,10 +163,10 @@ def list_file_keys() -> dict[str, Any]:
 
 
 def default_pretokenizer(model: str | None) -> str:
-    """The pre-tokenizer of a model where none is asked for."""
+    """The default pre-tokenizer of a model."""
     return kind_of(model or DEFAULT).pretokenizer
 
 
 def choose_unk(model: str, given: str | None) -> str | None:
-    """The unk token: the one that is given, none for an empty one, or the kind's own."""
+    """Choose the unk token: the given one, no token if it is the empty string, or the kind's default if it is None."""
     return kind_of(model).unk if given is None else given or None

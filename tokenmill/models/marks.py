@@ -1,11 +1,11 @@
-"""Alphabets whose symbols tell where a word begins or ends.
+"""Alphabets whose symbols show where a word begins or ends.
 
-    a suffix as a symbol      e s t </w>        the last symbol of every word; what rules make of it ends with it
-    a suffix on the last      e s t</w>         the form that Hugging Face calls `end_of_word_suffix`, known for imported models
-    a prefix on all others    e ##s ##t         Hugging Face's `continuing_subword_prefix`; what rules make has it once, in front
+    suffix as a symbol      e s t </w>    the last symbol of every word; a token made from it ends with it
+    suffix on the last      e s t</w>     Hugging Face's `end_of_word_suffix`; only for imported models
+    prefix on the others    e ##s ##t     Hugging Face's `continuing_subword_prefix`; a token has it at most once, at its start
 
-A token says what it is by its text alone, so text must not look like a mark: where a word holds the suffix, or begins with the
-prefix, training never merges across the first character of it.
+The mark is part of the token's text, so ordinary text must not look like a mark. If a word contains the text of the suffix, or
+begins with the text of the prefix, training never merges the first character of that text with the character after it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ PLAIN, LATER, LAST = "plain", "later", "last"
 
 @dataclass(frozen=True)
 class WordMarks:
-    """An end-of-word suffix (`attached` to the last symbol, or a symbol by itself) or a continuation prefix; not both.
+    """An end-of-word suffix (`attached` to the last symbol, or a symbol of its own) or a continuation prefix, but not both.
 
-    Raises UsageError for marks that cannot be.
+    Raises UsageError for both, and for a mark that is not Unicode text.
     """
 
     suffix: str = ""
@@ -42,7 +42,7 @@ class WordMarks:
 
     @property
     def text(self) -> str:
-        """The suffix or the prefix, whichever there is; it is empty without marks."""
+        """The suffix or the prefix, whichever is set; empty without marks."""
         return self.suffix or self.prefix
 
     @property
@@ -58,7 +58,7 @@ class WordMarks:
         return bool(self.suffix) and not self.attached
 
     def holds(self, token: str) -> bool:
-        """Whether a token has the mark: with the prefix `##`, `##a` has, and `##` and `a##` have not."""
+        """Whether a token has the mark. With the prefix `##`, `##a` has it; `##` and `a##` do not."""
         if self.prefix:
             return token.startswith(self.prefix) and len(token) > len(self.prefix)
         return token.endswith(self.suffix) and len(token) >= len(self.suffix) + self.attached
@@ -70,7 +70,7 @@ class WordMarks:
         return token[len(self.prefix) : len(token) - len(self.suffix)]
 
     def put_on(self, symbol: str) -> str:
-        """The second form of a base symbol: `##a`, `a</w>`."""
+        """Add the mark to a base symbol, which gives its second form: `##a`, `a</w>`."""
         return self.prefix + symbol + self.suffix
 
 
@@ -88,15 +88,15 @@ class MarkedAlphabet:
 
     @property
     def byte_fallback(self) -> bool:
-        """Whether unknown characters are spelt by byte tokens."""
+        """Whether unknown characters are encoded with byte tokens."""
         return self.base.byte_fallback
 
     def join(self, left: str, right: str) -> str:
-        """What two tokens make: `##l` and `##o` are `##lo`."""
+        """Join two tokens: `##l` and `##o` make `##lo`."""
         return left + right.removeprefix(self.marks.prefix)
 
     def check_rule(self, left: str, right: str) -> str | None:
-        """What is wrong with a rule whose tokens contradict their marks, None when nothing is."""
+        """Say what is wrong with a rule whose tokens do not fit the marks; None if they fit."""
         holds, product = self.marks.holds, self.join(left, right)
         if self.marks.prefix:
             fits = holds(right) and holds(product) == holds(left)
@@ -105,13 +105,16 @@ class MarkedAlphabet:
         return None if fits else f"({left!r}, {right!r}) does not fit the mark {self.marks.text!r}"
 
     def spell(self, token: str) -> bytes:
-        """The bytes that a token stands for, whatever is between words left out."""
+        """The bytes of a token without its mark; text dropped between words is not included."""
         if self.byte_fallback and token in bytes_of_tokens():
             return bytes_of_tokens()[token]
         return self.base.spell(self.marks.bare(token))
 
     def base_symbols(self, token: str) -> list[str] | None:
-        """A string in the visible form as base symbols of a whole word, its end marked if the string's is."""
+        """Split a string in the visible form into base symbols.
+
+        The first symbol has the prefix, or the last one the suffix, only if the string has it.
+        """
         marks = self.marks
         bare = self.base.base_symbols(marks.bare(token)) or []
         if marks.prefix:
@@ -122,7 +125,10 @@ class MarkedAlphabet:
         return [*bare[:-1], marks.put_on(bare[-1])] if marks.attached else [*bare, marks.suffix]
 
     def check_tokens(self, tokens: Collection[str]) -> None:
-        """The bytes are there in both forms, or the suffix is; nothing else is asked of the alphabet of a character model."""
+        """Check that the suffix is a token if it is a symbol, and that a byte model has all bytes in the forms that it needs.
+
+        Raises `TokenizerFileError`. A character model has no further requirements.
+        """
         marks = self.marks
         if marks.has_ending and marks.suffix not in tokens:
             raise TokenizerFileError(f"vocab: the end-of-word suffix {marks.suffix!r} has no id; add it")
@@ -140,7 +146,7 @@ class MarkedAlphabet:
         self.base.check_tokens({*visible_bytes(), *filter(None, (marks.bare(token) for token in tokens if marks.holds(token)))})
 
     def lookup_tables(self, vocab: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-        """`(byte_ids, character_ids)` of `kernels.bpe.BpeTables`; with second forms, those are the second half."""
+        """`(byte_ids, character_ids)` of `kernels.encode.BpeTables`; if symbols have a second form, it is the second half."""
         marks = self.marks
         tables = self.base.lookup_tables({token: token_id for token, token_id in vocab.items() if not marks.holds(token)})
         if marks.marking == PLAIN:
@@ -150,7 +156,7 @@ class MarkedAlphabet:
         return np.concatenate([tables[0], second[0]]), np.concatenate([tables[1], second[1]])
 
     def ending(self, vocab: Mapping[str, int]) -> int | None:
-        """The id of the symbol behind the last of every word, None where there is none."""
+        """The id of the symbol that ends every word, or None if there is none."""
         return vocab[self.marks.suffix] if self.marks.has_ending else None
 
 

@@ -13,7 +13,7 @@ from tokenmill.kernels.tables import power_of_two
 
 @dataclass(frozen=True)
 class TokenTree:
-    """A tree of tokens by their bytes; `tokens` int64[nodes], which one ends at a node, as length << 32 | number."""
+    """A tree of tokens by their bytes. `tokens` (int64[nodes]) is the token that ends at each node, as length << 32 | number."""
 
     edges: kernel.Edges
     origins: np.ndarray
@@ -22,9 +22,9 @@ class TokenTree:
 
     @classmethod
     def of(cls, text: np.ndarray, ends: np.ndarray, numbers: np.ndarray, *, backwards: bool) -> TokenTree:
-        """The tree of tokens that lie end to end in `text` (uint8[n], int64[t]), from their first bytes on, or from their last.
+        """Build the tree of the tokens in `text` (uint8[n], end to end) with the given `ends` (int64[t]) and `numbers` (int[t]).
 
-        `numbers` (int[t]) are what they are called.
+        The root is before the first byte of the tokens, or after the last byte if `backwards`.
         """
         most = text.size + 1
         edges = kernel.Edges(np.full((power_of_two(2 * most), 2), kernel.EMPTY, np.int64), draw_secret()[1])
@@ -35,7 +35,7 @@ class TokenTree:
         return cls(edges, origins[:nodes], depths[:nodes], tokens)
 
     def link(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each node the longest token that ends there (int64), and the node of its longest tail in the tree (int32)."""
+        """For each node, the longest token that ends there (int64) and the node of its longest suffix in the tree (int32)."""
         longest, fallbacks = self.tokens.copy(), np.zeros(self.tokens.size, np.int32)
         kernel.link_fallbacks(self.edges, self.origins, np.argsort(self.depths, kind="stable"), longest, fallbacks)
         return longest, fallbacks

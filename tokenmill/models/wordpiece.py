@@ -1,7 +1,7 @@
-"""The WordPiece model: a word is the longest token that it begins with, then the longest that continues it, and so on.
+"""The WordPiece model: it takes the longest token that a word begins with, then the longest that continues it, and so on.
 
-Encoding needs the vocabulary alone; the merge rules say how training came by it, and are empty where it was made elsewhere. It
-encodes as BERT's published code does: a word that tokens do not make up, and one of too many characters, becomes one unk token.
+Encoding uses only the vocabulary. The merge rules record how training built it; they are empty for a vocabulary made elsewhere.
+Encoding follows BERT's published code: a word becomes one unk token if it cannot be split into tokens or has too many characters.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tokenmill.models.continuations import PREFIX, ContinuationAlphabet
 from tokenmill.models.kinds import kind_of
 from tokenmill.models.token_trees import TokenTree
 
-#: BERT's own limit.
+#: The limit of BERT.
 MOST_CHARACTERS = 100
-#: The highest that a limit can be.
+#: The highest limit that is allowed.
 MOST_LIMIT = (1 << 31) - 1
 _NO_LIMIT = (1 << 63) - 1
-#: Characters of a word that a message shows.
+#: How many characters of a word a message shows.
 _SHOWN = 40
 
 
 def wordpiece_alphabet(model: str, *, marks_spaces: bool, prefix: str | None = None) -> ContinuationAlphabet:
-    """The alphabet of a WordPiece model by name. Raises `UsageError` for a prefix that is empty."""
+    """The alphabet of a WordPiece model, by the name of its kind. Raises `UsageError` for an empty prefix."""
     base = ByteAlphabet() if kind_of(model).of_bytes else CharacterAlphabet(marks_spaces)
     return ContinuationAlphabet(base, PREFIX if prefix is None else prefix)
 
@@ -41,8 +41,8 @@ def wordpiece_alphabet(model: str, *, marks_spaces: bool, prefix: str | None = N
 class WordPieceModel(Model):
     """A WordPiece model (Schuster and Nakajima, 2012; as in BERT); `merge_rules` are pairs such as `("l", "##o")`.
 
-    `max_word_characters`: longer words become the unk token, None for no limit. A model of bytes has none: it makes up every
-    word.
+    Words longer than `max_word_characters` become the unk token; None means no limit. A byte model has no limit, because it can
+    split every word into tokens.
     """
 
     loses_words: ClassVar[bool] = True
@@ -52,18 +52,18 @@ class WordPieceModel(Model):
 
     @classmethod
     def make_alphabet(cls, name: str, *, marks_spaces: bool, **options: Any) -> ContinuationAlphabet:
-        """The alphabet of a kind, from the training option on the continuation prefix."""
+        """Make the alphabet of a kind from the training option for the continuation prefix."""
         return wordpiece_alphabet(name, marks_spaces=marks_spaces, prefix=options["continuation_prefix"])
 
     @classmethod
     def of_training(cls, name: str, alphabet: Any, vocab: Mapping[str, int], rules: Rules, **options: Any) -> WordPieceModel:
-        """The model of a training; of its options `max_word_characters` says which words are too long: 0 for none."""
+        """Make a model from the result of training. `options["max_word_characters"]` is the limit on words, 0 for no limit."""
         limit = limit_of(name, options["max_word_characters"])
         return cls(name, alphabet, vocab, rules, options["specials"], options["unk"], limit)
 
     @classmethod
     def of_fields(cls, name: str, common: CommonFields, *, marks_spaces: bool, **fields: Any) -> WordPieceModel:
-        """The model of a native tokenizer.json."""
+        """Make the model of a native tokenizer.json."""
         try:
             alphabet = wordpiece_alphabet(name, marks_spaces=marks_spaces, prefix=fields.get("continuation_prefix"))
         except UsageError as error:
@@ -82,7 +82,7 @@ class WordPieceModel(Model):
         )
 
     def describe_fields(self) -> dict[str, Any]:
-        """What a file says of encoding."""
+        """The fields that determine encoding."""
         return {"continuation_prefix": self.continuation_prefix, "max_word_characters": self.max_word_characters}
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class WordPieceModel(Model):
 
     @property
     def continuation_prefix(self) -> str:
-        """What tokens that continue a word begin with."""
+        """The prefix of tokens that continue a word."""
         return self.alphabet.prefix
 
     @cached_property
@@ -109,11 +109,11 @@ class WordPieceModel(Model):
         )
 
     def allocate_scratch(self) -> np.ndarray:
-        """Memory for the ids of a short word."""
+        """Allocate the memory for the ids of a short word."""
         return np.empty(bpe_merge.SHORT_SYMBOLS, np.int64)
 
     def list_whole_tokens(self) -> list[int]:
-        """The ids of tokens of two characters or more that begin a word."""
+        """The ids of tokens of two or more characters that begin a word."""
         return sorted(self._ordinary[token] for token in self._ordinary if len(token) > 1 and not self.alphabet.continues(token))
 
     def list_continuing_tokens(self) -> list[int]:
@@ -121,7 +121,7 @@ class WordPieceModel(Model):
         return sorted(self._later.values())
 
     def find_lost(self, word: bytes) -> tuple[int, str] | None:
-        """At which byte a word is lost, and why: too many characters, or a place where no token fits."""
+        """Find the byte at which encoding a word fails, and the reason: too many characters, or no token that fits there."""
         limit, characters = self.max_word_characters, word.decode()
         shown = characters[:_SHOWN]
         if limit is not None and len(characters) > limit:
@@ -137,7 +137,7 @@ class WordPieceModel(Model):
         return at, f"{found} begins no token that fits; train with --unk or byte-wordpiece"
 
     def find_unmatched(self, word: bytes) -> int:
-        """The byte of a word, which tokens do not make up, where none fits."""
+        """Find the first byte of a word where no token fits; the length of the word if tokens cover it."""
         place, known = 0, self._first.keys()
         while place < len(word):
             ends = range(min(len(word), place + self._longest), place, -1)
@@ -149,36 +149,37 @@ class WordPieceModel(Model):
 
     @cached_property
     def _ordinary(self) -> dict[str, int]:
-        """The tokens that come out of text."""
+        """The tokens that can be produced from text."""
         reserved = self.reserved_tokens
         return {token: token_id for token, token_id in self.vocab.items() if token not in reserved}
 
     @cached_property
     def _longest(self) -> int:
-        """Bytes of the longest token."""
+        """The length of the longest token in bytes."""
         return max(map(len, self._first), default=0)
 
     @cached_property
     def _first(self) -> dict[bytes, int]:
-        """Tokens that a word can begin with, by its bytes: all of them, since the published algorithm looks it up as it is.
+        """The tokens that a word can begin with, by their bytes. These are all tokens, also those that continue a word.
 
-        So a word that begins with the prefix can be a continuation token. (No pre-tokenizer of BERT gives such a word.)
+        The published algorithm looks up the start of a word without a prefix, so a word such as `##s` can match a continuation
+        token. BERT's pre-tokenizer never produces such a word.
         """
         return {self.alphabet.base.spell(token): token_id for token, token_id in self._ordinary.items()}
 
     @cached_property
     def _later(self) -> dict[bytes, int]:
-        """Continuation tokens, by the bytes that they stand for."""
+        """The continuation tokens, by their bytes without the prefix."""
         tokens = self._ordinary.items()
         return {self.spellings[token_id]: token_id for token, token_id in tokens if self.alphabet.continues(token)}
 
     @cached_property
     def word_starts(self) -> frozenset[int]:
-        """The ids of all tokens but those that continue a word."""
+        """The ids of all tokens except those that continue a word."""
         return frozenset(self.vocab.values()) - frozenset(self._later.values())
 
     def _spell_words(self, ids: Iterable[int], between_words: bytes) -> Iterator[bytes]:
-        """Between words stands what was dropped there."""
+        """Insert `between_words` between the words."""
         inside, between = frozenset(self._later.values()), b""
         for token_id in ids:
             spelled = self.spellings[token_id]
@@ -187,14 +188,14 @@ class WordPieceModel(Model):
 
 
 def limit_of(model: str, most_characters: int | None) -> int | None:
-    """`max_word_characters` of a model, out of the training option: None is the default, 0 no limit."""
+    """The `max_word_characters` of a model from the training option: None means the default, 0 no limit."""
     if most_characters is None:
         return None if kind_of(model).of_bytes else MOST_CHARACTERS
     return most_characters or None
 
 
 def check_limit(most_characters: int | None, *, of_bytes: bool) -> None:
-    """A limit is a whole number of one or more, and only models of characters can have one."""
+    """Check that a limit is an integer from 1 to `MOST_LIMIT` and the model is one of characters. Raises `TokenizerFileError`."""
     if most_characters is None:
         return
     if of_bytes:
