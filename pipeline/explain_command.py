@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import InvalidTextError, UsageError
@@ -26,6 +27,8 @@ from tokenmill.unicode_text import show_printable
 if TYPE_CHECKING:
     from tokenmill.explain.encoding import TextExplanation, WordExplanation
     from tokenmill.explain.matching import Match
+    from tokenmill.explain.steps import AppliedMerge
+    from tokenmill.models.base import Model
     from tokenmill.text.pretokenizers import PreTokenizer
 
 MERGES = 10
@@ -58,7 +61,9 @@ def explain(
     if training:
         chosen = {name: options[name] for name in ("model", "ties", "score", "vocab_size", "merges")}
         explained = train_on_words(texts, cutter, **chosen)
-        print_result(json_line(explained)) if as_json else print_text(describe_training(explained))
+        marks_spaces = _choose_cutter(cutter, options["model"]).marks_spaces
+        shown = json_line(explained) if as_json else describe_training(explained, marks_spaces=marks_spaces)
+        print_result(shown) if as_json else print_text(shown)
         return
     if given:
         raise UsageError(f"--{given[0].replace('_', '-')} is for training; add --train, or leave it out")
@@ -86,9 +91,7 @@ def train_on_words(
     merges: int | None = None,
 ) -> TrainingExplanation:
     """Train on words given as `low:5`, or on those of the texts of standard input; `MERGES` rules unless a size is given."""
-    from tokenmill.text.pretokenizers import PreTokenizer
-
-    cutter = cutter or PreTokenizer(default_pretokenizer(model))
+    cutter = _choose_cutter(cutter, model)
     return explain_training(
         add_up_counts(map(parse_word, words)) if words else count_words(read_texts(), cutter),
         model=model or "char-bpe",
@@ -98,6 +101,12 @@ def train_on_words(
         vocab_size=vocab_size,
         merges=MERGES if merges is None and vocab_size is None else merges,
     )
+
+
+def _choose_cutter(cutter: PreTokenizer | None, model: str | None) -> PreTokenizer:
+    from tokenmill.text.pretokenizers import PreTokenizer
+
+    return cutter or PreTokenizer(default_pretokenizer(model))
 
 
 def parse_word(argument: str) -> tuple[str, int]:
@@ -132,30 +141,31 @@ def count_words(texts: Iterable[str], pretokenizer: PreTokenizer) -> dict[str, i
     return counts
 
 
-def describe_training(explained: TrainingExplanation) -> str:
-    """The rounds of a training, for people."""
+def describe_training(explained: TrainingExplanation, *, marks_spaces: bool = True) -> str:
+    """The rounds of a training, for people; `marks_spaces` as in `explain_training`."""
+    symbols = _Symbols(_show_as_trained(explained.model, marks_spaces))
     lines = [
         *entry("model", f"{explained.model}: {kind_of(explained.model).symbol}"),
         *entry("merged", f"is the pair with the highest {explained.score}, of equal ones {ORDERS[explained.ties]}"),
         *entry("words", *(f"{show(word.word)} {word.count:,}" for word in explained.words), between="   "),
-        *entry("symbols", *map(join, (word.symbols for word in explained.words)), between="   "),
-        *entry("alphabet", describe_alphabet(explained)),
+        *entry("symbols", *map(symbols.join, (word.symbols for word in explained.words)), between="   "),
+        *entry("alphabet", describe_alphabet(explained, symbols)),
     ]
     for merge in explained.merges:
-        lines += ["", *describe_merge(merge, explained.score)]
+        lines += ["", *describe_merge(merge, explained.score, symbols)]
     start = len(explained.alphabet)
-    learned = [f"{start + number} {show(token)}" for number, token in enumerate(explained.vocabulary[start:])]
+    learned = [f"{start + number} {symbols.show(token)}" for number, token in enumerate(explained.vocabulary[start:])]
     lines += ["", *entry("stop", explained.stop)]
     lines += entry("vocabulary", f"{len(explained.vocabulary):,} tokens, each with its id: the alphabet, then what merges made")
-    lines += entry("", *(f"{number} {show(symbol)}" for number, symbol in number_seen(explained)), between="   ")
+    lines += entry("", *(f"{number} {symbols.show(symbol)}" for number, symbol in number_seen(explained)), between="   ")
     return "\n".join(lines + entry("", *learned, between="   "))
 
 
-def describe_alphabet(explained: TrainingExplanation) -> str:
+def describe_alphabet(explained: TrainingExplanation, symbols: _Symbols) -> str:
     """The base symbols; of the 256 bytes those that the words hold."""
     seen, size = [symbol for _, symbol in number_seen(explained)], len(explained.alphabet)
     more = "" if len(seen) == size else f"   and {size - len(seen)} bytes more, which no word holds"
-    return f"{count_things(size, 'symbol')}: {join(seen)}{more}"
+    return f"{count_things(size, 'symbol')}: {symbols.join(seen)}{more}"
 
 
 def number_seen(explained: TrainingExplanation) -> list[tuple[int, str]]:
@@ -164,18 +174,19 @@ def number_seen(explained: TrainingExplanation) -> list[tuple[int, str]]:
     return [(number, symbol) for number, symbol in enumerate(explained.alphabet) if symbol in held]
 
 
-def describe_merge(merge: LearnedMerge, score: str) -> list[str]:
+def describe_merge(merge: LearnedMerge, score: str, symbols: _Symbols) -> list[str]:
     """One round: the leading pairs, the one that is merged, and the words after it."""
-    lines = entry(f"rank {merge.rank}", f"{show(merge.left)} + {show(merge.right)} -> {show(merge.product)}")
+    lines = entry(f"rank {merge.rank}", f"{symbols.pair(merge)} -> {symbols.show(merge.product)}")
     lines += entry("why", f"{score} {show_score(merge.score)}: {show_printable(merge.reason)}")
-    width = max(len(join((one.left, one.right))) for one in merge.candidates)
+    width = max(len(symbols.join((one.left, one.right))) for one in merge.candidates)
     for number, one in enumerate(merge.candidates):
         mark = "merged" if one.chosen else "tie" if one.tied else ""
-        row = f"{join((one.left, one.right)):{width}}  {show_score(one.score):>5}  {mark:6}  = {show_printable(one.working)}"
+        pair = f"{symbols.join((one.left, one.right)):{width}}"
+        row = f"{pair}  {show_score(one.score):>5}  {mark:6}  = {show_printable(one.working)}"
         lines += entry("" if number else "pairs", row)
     more = merge.pairs - len(merge.candidates)
     lines += entry("", f"and {count_things(more, 'pair')} more") if more else []
-    return lines + entry("words", *map(join, merge.words), between="   ")
+    return lines + entry("words", *map(symbols.join, merge.words), between="   ")
 
 
 # --- encoding ---------------------------------------------------------------------------------------------------------------
@@ -193,11 +204,14 @@ def explain_texts(tokenizer_path: str, texts: tuple[str, ...], *, as_json: bool)
         if as_json:
             print_result(json_line(explained))
         else:
-            print_text(("\n" if place > 1 else "") + describe_text(explained))
+            print_text(("\n" if place > 1 else "") + describe_text(explained, tokenizer.model))
 
 
-def describe_text(explained: TextExplanation) -> str:
-    """A text's way to tokens and back, for people."""
+def describe_text(explained: TextExplanation, model: Model) -> str:
+    """A text's way to tokens of a model and back, for people."""
+    from tokenmill.models.showing import show_token
+
+    symbols = _Symbols(partial(show_token, model))
     size = f"{count_things(len(explained.text), 'character')}, {count_things(len(explained.text.encode()), 'byte')}"
     changed = "unchanged" if explained.normalized == explained.text else repr(explained.normalized)
     words = count_things(len(explained.words), "word")
@@ -208,36 +222,36 @@ def describe_text(explained: TextExplanation) -> str:
         *entry("model", f"{explained.model}: {kind_of(explained.model).symbol}"),
     ]
     for number, word in enumerate(explained.words, start=1):
-        lines += ["", *describe_word(number, word, explained.normalized, explained.model)]
-    lines += ["", *entry("tokens", *map(show, explained.tokens)), *entry("ids", *map(show_id, explained.ids))]
+        lines += ["", *describe_word(number, word, explained.normalized, explained.model, symbols)]
+    lines += ["", *entry("tokens", *map(symbols.show, explained.tokens)), *entry("ids", *map(show_id, explained.ids))]
     return "\n".join(lines + describe_characters(explained) + entry("decoded", describe_decoded(explained)))
 
 
-def describe_word(number: int, word: WordExplanation, text: str, model: str) -> list[str]:
+def describe_word(number: int, word: WordExplanation, text: str, model: str, symbols: _Symbols) -> list[str]:
     """A word: its place, its symbols, each merge with its rank, its tokens and ids."""
     (start, end), (first, last) = word.characters, word.bytes
     lines = entry(f"word {number}", f"{text[start:end]!r}   characters {start}:{end}, bytes {first}:{last}")
-    lines += entry("symbols", *map(show, word.symbols))
-    pairs = [f"{show(merge.left)} + {show(merge.right)}" for merge in word.merges]
+    lines += entry("symbols", *map(symbols.show, word.symbols))
+    pairs = [symbols.pair(merge) for merge in word.merges]
     width = max(map(len, pairs), default=0)
     for merge, pair in zip(word.merges, pairs, strict=True):
-        lines += entry(f"  rank {merge.rank}", f"{pair:{width}} -> {join(merge.symbols)}")
+        lines += entry(f"  rank {merge.rank}", f"{pair:{width}} -> {symbols.join(merge.symbols)}")
     for match in word.matches:
-        lines += describe_match(match)
+        lines += describe_match(match, symbols)
     if not word.merges and not word.matches:
         lines += entry("", "too many characters" if kind_of(model).takes("max_word_characters") else "no rule applies")
-    lines += [*entry("tokens", *map(show, word.tokens)), *entry("ids", *map(show_id, word.ids))]
-    if word.spells != word.tokens:
+    lines += [*entry("tokens", *map(symbols.show, word.tokens)), *entry("ids", *map(show_id, word.ids))]
+    if [show(spell) for spell in word.spells] != list(map(symbols.show, word.tokens)):
         lines += entry("stand for", *(f"'{show_printable(spell)}'" for spell in word.spells))
     return lines
 
 
-def describe_match(match: Match) -> list[str]:
+def describe_match(match: Match, symbols: _Symbols) -> list[str]:
     """A step of the longest match: `from 4   not ##able, ##abl; ##ab`."""
-    shown = [show(text) for text in match.tried[:_SHOWN_TRIED]]
+    shown = [symbols.show(text) for text in match.tried[:_SHOWN_TRIED]]
     more = [f"and {len(match.tried) - _SHOWN_TRIED} shorter"] if len(match.tried) > _SHOWN_TRIED else []
     tried = f"   no {', '.join(shown + more)}" if match.tried else ""
-    return entry(f"  from {match.at}", f"{'none fits' if match.token is None else show(match.token)}{tried}")
+    return entry(f"  from {match.at}", f"{'none fits' if match.token is None else symbols.show(match.token)}{tried}")
 
 
 def describe_characters(explained: TextExplanation) -> list[str]:
@@ -280,13 +294,32 @@ def entry(label: str, *parts: str, between: str = " ") -> list[str]:
 
 
 def show(text: str) -> str:
-    """Symbols for a terminal: a space that is none between them shows as `␣`, what does not print as an escape."""
+    """A text for a terminal, in one line: a space shows as `␣`, what does not print as an escape."""
     return show_printable(text).replace(" ", "␣")
 
 
-def join(symbols: Iterable[str]) -> str:
-    """Symbols with spaces between them."""
-    return " ".join(map(show, symbols))
+@dataclass(frozen=True)
+class _Symbols:
+    """How symbols are shown, and several of them side by side."""
+
+    show: Callable[[str], str]
+
+    def join(self, symbols: Iterable[str]) -> str:
+        """Symbols with spaces between them."""
+        return " ".join(map(self.show, symbols))
+
+    def pair(self, merge: LearnedMerge | AppliedMerge) -> str:
+        """What a rule merges."""
+        return f"{self.show(merge.left)} + {self.show(merge.right)}"
+
+
+def _show_as_trained(model: str, marks_spaces: bool) -> Callable[[str], str]:
+    """How the symbols of a model are shown that is trained without options for its alphabet."""
+    from tokenmill.models.showing import show_symbol
+
+    kind = kind_of(model)
+    plain = {"end_of_word_suffix": None, "continuation_prefix": None, "byte_fallback": False}
+    return partial(show_symbol, kind.load_model().make_alphabet(model, marks_spaces=marks_spaces, **plain))
 
 
 def show_score(score: Score) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 from tokenmill.models.alphabets import bytes_of_tokens
 from tokenmill.models.kinds import kind_of
+from tokenmill.models.showing import show_token
 from tokenmill.pipeline.accounting import describe_reasons, name_rejected_files
 from tokenmill.pipeline.progress import count_things
 from tokenmill.pipeline.recognition import describe_kinds
@@ -60,14 +62,15 @@ def describe_learning(tokenizer: Tokenizer, rules: MergeRules) -> str:
     if not kind_of(model.name).has_merges:
         return f"learned  {count_things(rules.alphabet, 'character')}: vocabulary {len(tokenizer):,}\n"
     old = len(model.merge_rules) - len(rules.pairs)
-    shown = [f"{left} {right}" for left, right in model.merge_rules[old : old + _SHOWN_RULES]]
+    show = functools.partial(show_token, model)
+    shown = [f"{show(left)} + {show(right)}" for left, right in model.merge_rules[old : old + _SHOWN_RULES]]
     words = (token for token in model.vocab if token not in tokenizer.special_tokens and _is_word(tokenizer, token))
     longest = sorted(words, key=lambda token: (-len(token), token))[:_SHOWN_TOKENS]
     basis = f"on top of {old:,} of the tokenizer that is extended" if old else f"on an alphabet of {rules.alphabet:,}"
     lines = [
         f"learned  {len(rules.pairs):,} merge rules {basis}: vocabulary {len(tokenizer):,}",
         *([f"         first rules: {',  '.join(shown)}"] if shown else []),
-        f"         long tokens: {',  '.join(longest)}",
+        f"         long tokens: {',  '.join(map(show, longest))}",
     ]
     if rules.exhausted:
         lines.append("         fewer than asked for: no pair of symbols is left in the corpus")

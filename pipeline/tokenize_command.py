@@ -15,6 +15,7 @@ from tokenmill.dataset.block_rows import PART_COLUMNS, join_parts, list_parts
 from tokenmill.dataset.shard_files import check_manifest
 from tokenmill.errors import DataError, TokenmillError, UsageError
 from tokenmill.models.base import MAX_ID
+from tokenmill.models.showing import spell_out
 from tokenmill.parquet.footer import check_rows, open_parquet
 from tokenmill.pipeline.console import print_json, print_result
 from tokenmill.tokenizer import Tokenizer
@@ -23,9 +24,10 @@ from tokenmill.tokenizer import Tokenizer
 def tokenize_texts(
     tokenizer_path: str, texts: tuple[str, ...], *, special_tokens: bool = True, allow_special: bool = False
 ) -> None:
-    """Print `{"tokens": [...], "ids": [...]}` for each text, or for each line of standard input.
+    """Print `{"tokens": [...], "ids": [...], "texts": [...]}` for each text, or for each line of standard input.
 
-    `special_tokens`: those of the template are added; `allow_special`: those inside a text get their ids.
+    `texts` says what each token stands for. `special_tokens`: those of the template are added; `allow_special`: those inside a
+    text get their ids.
     """
     tokenizer = open_tokenizer(tokenizer_path)
     given: Iterable[str | bytes] = texts or read_lines()
@@ -33,7 +35,8 @@ def tokenize_texts(
         with naming_the_line(None if texts else place):
             ids = tokenizer.encode(text, allow_special=allow_special)
             ids = tokenizer.wrap(ids) if special_tokens else ids
-        print_json({"tokens": [tokenizer.id_to_token(token_id) for token_id in ids], "ids": ids})
+        tokens, spelled = map(tokenizer.id_to_token, ids), (spell_out(tokenizer.model, token_id) for token_id in ids)
+        print_json({"tokens": list(tokens), "ids": ids, "texts": list(spelled)})
 
 
 def decode_ids(tokenizer_path: str | None, ids: tuple[str, ...], doc: str | None) -> None:

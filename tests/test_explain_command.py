@@ -74,7 +74,7 @@ def test_the_command_trains_on_texts() -> None:
     rules = train(texts.splitlines(), pretokenizer="gpt2", merges=2).merge_rules
     assert [(one["left"], one["right"]) for one in told["merges"]] == rules
     shown = call("--train", "--model", "byte-bpe", "--pretokenizer", "wordpunct", "--merges", "1", stdin=texts).stdout
-    assert "words       she 1   ␣sells 1   sea 1" in shown and "256 symbols: , a e h l s Ġ   and 249 bytes more" in shown
+    assert "words       she 1   ␣sells 1   sea 1" in shown and "256 symbols: , a e h l s ␣   and 249 bytes more" in shown
     assert len(json.loads(call("--train", "abcdefghijklm:1", "--json").stdout)["merges"]) == 10
 
 
@@ -115,13 +115,12 @@ tokens      ,
 ids         0
 
 word 3      ' local'   characters 9:15, bytes 9:15
-symbols     Ġ l o c a l
-  rank 2    l + o -> Ġ lo c a l
-tokens      Ġ lo c a l
+symbols     ␣ l o c a l
+  rank 2    l + o -> ␣ lo c a l
+tokens      ␣ lo c a l
 ids         10 13 2 1 5
-stand for   ' ' 'lo' 'c' 'a' 'l'
 
-tokens      est i m a t e , Ġ lo c a l
+tokens      est i m a t e , ␣ lo c a l
 ids         12 4 6 1 9 3 0 10 13 2 1 5
 decoded     'estimate, local', the same as the text
 """,
@@ -203,6 +202,18 @@ def test_explaining_training_needs_no_kernels() -> None:
 def test_bytes_are_shown_for_what_they_stand_for(tmp_path: Path) -> None:
     make_tokenizer("", [("Ġ", "n")], model="byte-bpe", pretokenizer="wordpunct").save(tmp_path / "bytes.json")
     shown = call("--tokenizer", tmp_path / "bytes.json", "a\tné").stdout
-    assert "model       byte-bpe: a symbol is a byte, shown as one character: a space as Ġ\n" in shown
-    assert "word 2      '\\tné'   characters 1:4, bytes 1:5\nsymbols     Ġ n Ã ©\n  rank 0    Ġ + n -> Ġn Ã ©\n" in shown
-    assert "stand for   ' n' '\\xc3' '\\xa9'\n" in shown and "decoded     'a né', not the text: wordpunct does not keep" in shown
+    assert "model       byte-bpe: a symbol is a byte; a space shows as ␣, a byte that is no character as \\xc3\n" in shown
+    assert "symbols     ␣ n \\xc3 \\xa9\n  rank 0    ␣ + n -> ␣n \\xc3 \\xa9\ntokens      ␣n \\xc3 \\xa9\n" in shown
+    assert "word 2      '\\tné'   characters 1:4, bytes 1:5\n" in shown
+    assert "stand for" not in shown and "decoded     'a né', not the text: wordpunct does not keep" in shown
+
+
+def test_marks_are_told_from_what_tokens_stand_for(tmp_path: Path) -> None:
+    train(["low low"], pretokenizer="whitespace", merges=3, end_of_word_suffix="</w>").save(tmp_path / "marked.json")
+    shown = call("--tokenizer", tmp_path / "marked.json", "low").stdout
+    assert "tokens      low</w>\nids         7\nstand for   'low'\n" in shown
+
+
+def test_training_on_bytes_shows_text() -> None:
+    shown = call("--train", " é:2", "--model", "byte-bpe", "--merges", "1").stdout
+    assert "symbols     ␣ \\xc3 \\xa9\n" in shown and "rank 0      \\xc3 + \\xa9 -> é\n" in shown and "256 é\n" in shown

@@ -40,7 +40,7 @@ def test_a_suffix_is_the_last_symbol() -> None:
     assert (word.word, word.characters, word.symbols) == ("low", (0, 3), ("l", "o", "w", "</w>"))
     assert [merge.symbols for merge in word.merges] == [("lo", "w", "</w>"), ("low", "</w>"), ("low</w>",)]
     assert (word.tokens, word.spells) == (("low</w>",), ("low",))
-    assert "symbols     l o w </w>\n" in describe_text(explain_text(tokenizer, "low"))
+    assert "symbols     l o w </w>\n" in describe_text(explain_text(tokenizer, "low"), tokenizer.model)
 
 
 def test_a_prefix_stands_in_front_of_a_token_once() -> None:
@@ -68,7 +68,7 @@ def test_bytes_spell_an_unknown_character() -> None:
     assert [word.symbols for word in explained.words] == [("a", "b", "é", "Ġ")]
     assert explained.tokens == ("ab", "<0xC3>", "<0xA9>", "<0xC4>", "<0xA0>")
     assert [(one.character, one.becomes) for one in explained.unknown] == [("é", "<0xC3><0xA9>"), ("Ġ", "<0xC4><0xA0>")]
-    assert (explained.same, "becomes <0xC3><0xA9>" in describe_text(explained)) == (True, True)
+    assert (explained.same, "becomes <0xC3><0xA9>" in describe_text(explained, tokenizer.model)) == (True, True)
 
 
 def test_unknown_characters_side_by_side_are_one_token() -> None:
@@ -85,7 +85,7 @@ def test_characters_are_tokens() -> None:
     by_code_point = train(["ab"], model="char", ids="codepoint", pretokenizer="gpt2", special_tokens=("<s>",))
     explained = explain_text(by_code_point, "a é")
     assert (explained.tokens, explained.ids, explained.same) == (("a", " ", "é"), (97, 32, 233), True)
-    shown = describe_text(explained)
+    shown = describe_text(explained, by_code_point.model)
     assert "model       char: a symbol is a character, and a token\n" in shown and "no rule applies" in shown
 
 

@@ -72,7 +72,7 @@ def test_the_longest_match_by_hand() -> None:
     ]
     assert (word.tokens, comma.tokens) == (("lo", "##w", "##s"), ("[UNK]",))
     assert [(one.character, one.at, one.becomes) for one in explained.unknown] == [(",", 4, "[UNK]")]
-    shown = describe_text(explained)
+    shown = describe_text(explained, tokenizer.model)
     assert "  from 0    lo   no lows, low" in shown and "  from 2    ##w   no ##ws" in shown and "  from 3    ##s" in shown
     assert "  from 0    none fits   no ,\n" in shown
     assert "unknown     ',' U+002C COMMA, character 4: becomes [UNK]" in shown
@@ -80,9 +80,10 @@ def test_the_longest_match_by_hand() -> None:
 
 
 def test_a_word_that_is_too_long() -> None:
-    explained = explain_text(tokenizer_of(["a", "##a"], most_characters=3), "aaaa")
+    tokenizer = tokenizer_of(["a", "##a"], most_characters=3)
+    explained = explain_text(tokenizer, "aaaa")
     assert (explained.tokens, explained.words[0].matches) == (("[UNK]",), ())
-    assert "too many characters" in describe_text(explained)
+    assert "too many characters" in describe_text(explained, tokenizer.model)
 
 
 @few_cases(60, 10)

@@ -11,8 +11,8 @@ import pytest
 
 from tests.by_hand import make_tokenizer
 from tokenmill.report import as_html, as_json, as_text, svg
-from tokenmill.report.numbers import Report, TokenCount, measure_texts
-from tokenmill.report.wording import percent, ratio, show_token
+from tokenmill.report.numbers import Report, measure_texts
+from tokenmill.report.wording import percent, ratio
 
 VOID = {"meta", "link", "br", "img", "input"}
 TEXTS = ["the the", "", "é the", "a", "<b>&'\" the", "\u202eabc\x1b[31m"]
@@ -97,8 +97,10 @@ def test_the_keys_of_the_json(report: Report) -> None:
     assert list(first["vocabulary"]) == [
         *("special", "used", "unused", "unreachable", "covering", "by_rank", "most_used", "unused_tokens", "unreachable_tokens"),
     ]
-    assert first["vocabulary"]["most_used"][0] == {"id": 258, "token": "Ġthe", "text": " the", "count": 3}
-    assert first["vocabulary"]["unreachable_tokens"] == [{"id": 259, "token": "a.", "text": "a.", "gives": ["a", "."]}]
+    assert first["vocabulary"]["most_used"][0] == {"id": 258, "token": "Ġthe", "text": " the", "shown": "␣the", "count": 3}
+    assert first["vocabulary"]["unreachable_tokens"] == [
+        {"id": 259, "token": "a.", "text": "a.", "shown": "a.", "gives": ["a", "."]}
+    ]
     assert first["tokens_per_document"]["histogram"][0] == {"from": 0, "to": 0, "documents": 1}
     assert second["unknown_rate"] == round(second["unknown"] / second["tokens"], 6) and second["changes"][0]["document"]
     assert [group["name"] for group in content["groups"]] == ["ar", "<i>", "en", "fr"]
@@ -223,20 +225,3 @@ def test_an_empty_report_is_a_page_too() -> None:
     made = measure_texts({"t.json": tokenizer}, [])
     assert Page(as_html.render(made)).elements and "tokens per word" in as_text.render(made)
     assert json.loads(as_json.render(made))["tokenizers"][0]["tokens_per_document"] is None
-
-
-@pytest.mark.parametrize(
-    ("token", "text", "shown"),
-    [
-        ("##ing", "ing", "##ing"),
-        ("low</w>", "low", "low</w>"),
-        ("##a\u200b", "a\u200b", "##a\\u200b"),
-        ("Ġthe", " the", "␣the"),
-        ("Â¡", "¡", "¡"),
-        ("Ã", None, "Ã"),
-        ("####", "##", "####"),
-        ("the", "the", "the"),
-    ],
-)
-def test_tokens_are_shown_with_their_marks(token: str, text: str | None, shown: str) -> None:
-    assert show_token(TokenCount(7, token, text, 1)) == shown

@@ -17,6 +17,7 @@ from tokenmill.explain.symbols import check_length
 from tokenmill.kernels import scan_classes
 from tokenmill.models.base import Model
 from tokenmill.models.kinds import kind_of, load
+from tokenmill.models.showing import spell_out
 from tokenmill.reference import words as reference_words
 from tokenmill.reference.bpe import Pair
 from tokenmill.text.patterns import compile_pattern, split_by_pattern
@@ -221,7 +222,7 @@ def _place_steps(tokenizer: Tokenizer, steps: Steps, text: str, length: int, sta
 
 
 def _spell(tokenizer: Tokenizer, token: str, token_id: int | None) -> str:
-    return token if token_id is None else tokenizer.decode_bytes([token_id]).decode("utf-8", "backslashreplace")
+    return token if token_id is None else spell_out(tokenizer.model, token_id)
 
 
 def _name_unknown(model: Model, character: str, at: int) -> UnknownCharacter:

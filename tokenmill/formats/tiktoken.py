@@ -33,6 +33,7 @@ from tokenmill.kernels import ranks as kernels
 from tokenmill.kernels.tables import allocate_table, arena_bytes_of
 from tokenmill.models.base import MAX_ID, TokenWords
 from tokenmill.models.bpe import BpeModel
+from tokenmill.models.showing import show_token
 from tokenmill.tokenizer import Tokenizer
 
 #: Finding the merges of a token takes time that grows with the square of its length; the longest published ones have 128 bytes.
@@ -156,8 +157,8 @@ def _check_rules(model: BpeModel, words: TokenWords) -> None:
     if len(rules) != len(recovered):
         raise UsageError(f"tiktoken would merge by {len(recovered)} rules, this model has {len(rules)}; use another format")
     if model.unmerged.ids.size and not model.ignore_merges:
-        token = model.token_of_id[int(model.unmerged.ids[0])]
-        raise UsageError(f"tiktoken takes a word that is a token whole, and merging does not give {token!r}; use another format")
+        token = show_token(model, model.token_of_id[int(model.unmerged.ids[0])])
+        raise UsageError(f"tiktoken takes a word that is a token whole, and merging does not give '{token}'; use another format")
 
 
 def _parse_lines(content: bytes) -> dict[bytes, int]:

@@ -75,7 +75,7 @@ KINDS = {
         ModelKind(
             name="byte-bpe",
             help="alphabet of 256 bytes, lossless",
-            symbol="a symbol is a byte, shown as one character: a space as Ġ",
+            symbol="a symbol is a byte; a space shows as ␣, a byte that is no character as \\xc3",
             model="tokenmill.models.bpe:BpeModel",
             of_bytes=True,
             least_alphabet=256,
@@ -119,7 +119,7 @@ KINDS = {
         ModelKind(
             name="byte-wordpiece",
             help="the same, of bytes",
-            symbol="a symbol is a byte, shown as one character: a space as Ġ; with ## in front inside a word",
+            symbol="a symbol is a byte, with ## in front inside a word; a space shows as ␣, a byte that is no character as \\xc3",
             model="tokenmill.models.wordpiece:WordPieceModel",
             explainer="tokenmill.explain.matching:explain_word",
             of_bytes=True,

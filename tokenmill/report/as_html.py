@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from tokenmill.models.showing import show_text
 from tokenmill.report import svg
 from tokenmill.report.numbers import Report, TokenizerReport
 from tokenmill.report.page import NOTES, STYLE
-from tokenmill.report.wording import count, mark_spaces, percent, ratio, rows_of, show_token
+from tokenmill.report.wording import count, percent, ratio, rows_of
 from tokenmill.unicode_text import show_printable as show
 
 #: Groups of a plot, and of the table beside it; all of them are in the JSON.
@@ -107,11 +108,9 @@ def describe_tokenizer(tokenizer: TokenizerReport, number: int) -> list[str]:
 def describe_tokens(tokenizer: TokenizerReport) -> str:
     """Tables of tokens, side by side."""
     use = tokenizer.vocabulary
-    most = [[code(show_token(one)), str(one.id), count(one.count)] for one in use.most_used]
-    unused = [[code(show_token(one)), str(one.id)] for one in use.unused_tokens]
-    cut = [
-        [code(show_token(one)), str(one.id), " ".join(map(code, map(mark_spaces, one.gives)))] for one in use.unreachable_tokens
-    ]
+    most = [[code(one.shown), str(one.id), count(one.count)] for one in use.most_used]
+    unused = [[code(one.shown), str(one.id)] for one in use.unused_tokens]
+    cut = [[code(one.shown), str(one.id), " ".join(map(code, map(show_text, one.gives)))] for one in use.unreachable_tokens]
     tables = [raw_table(f"Most used of {count(use.used)}", ["token", "id", "times"], most)] if most else []
     if unused:
         tables.append(raw_table(f"Never used: the first of {count(use.unused)}", ["token", "id"], unused))

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tokenmill import schemas
-from tokenmill.report.numbers import Group, Report, TokenizerReport, TokenNumbers
+from tokenmill.report.numbers import Group, Report, TokenCount, TokenizerReport, TokenNumbers
 
 
 def render(report: Report) -> str:
@@ -49,10 +49,14 @@ def _describe_tokenizer(tokenizer: TokenizerReport) -> dict[str, Any]:
             "covering": {str(percent): tokens for percent, tokens in use.covering},
             "by_rank": [list(point) for point in use.by_rank],
             "most_used": [asdict(token) for token in use.most_used],
-            "unused_tokens": [{"id": token.id, "token": token.token, "text": token.text} for token in use.unused_tokens],
+            "unused_tokens": [_describe_unused(token) for token in use.unused_tokens],
             "unreachable_tokens": [asdict(token) for token in use.unreachable_tokens],
         },
     }
+
+
+def _describe_unused(token: TokenCount) -> dict[str, Any]:
+    return {"id": token.id, "token": token.token, "text": token.text, "shown": token.shown}
 
 
 def _describe_group(group: Group, names: list[str]) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from tokenmill.models.showing import show_text
 from tokenmill.report.numbers import Report, TokenizerReport, TokenNumbers
-from tokenmill.report.wording import count, mark_spaces, percent, ratio, rows_of, show_token
+from tokenmill.report.wording import count, percent, ratio, rows_of
 from tokenmill.unicode_text import show_printable as show
 
 #: Groups and bars beyond these are in the JSON and the HTML.
@@ -77,9 +78,9 @@ def describe_lengths(tokenizer: TokenizerReport) -> list[str]:
 def describe_tokens(tokenizer: TokenizerReport) -> list[str]:
     """Tokens most used, never used and unreachable, as many as the report holds."""
     use = tokenizer.vocabulary
-    lines = _list("most used", (f"{show(show_token(token))} {token.count:,}" for token in use.most_used), len(use.most_used))
-    lines += _list("never used", (show(show_token(token)) for token in use.unused_tokens), use.unused)
-    unreachable = (f"{show(show_token(one))} ({' '.join(map(mark_spaces, one.gives))})" for one in use.unreachable_tokens)
+    lines = _list("most used", (f"{token.shown} {token.count:,}" for token in use.most_used), len(use.most_used))
+    lines += _list("never used", (token.shown for token in use.unused_tokens), use.unused)
+    unreachable = (f"{one.shown} ({' '.join(map(show_text, one.gives))})" for one in use.unreachable_tokens)
     return lines + _list("unreachable", unreachable, use.unreachable)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from tokenmill.models.showing import show_token
 from tokenmill.report.measure import Change, Measurement, check_groups
 from tokenmill.report.sums import LENGTH, OF_TEXTS, OF_TOKENIZER, TEXTS, TOKEN, read_groups, read_keys
 from tokenmill.report.vocabulary import Unreachable, count_covering, find_unreachable, rank_counts, spell_token
@@ -79,11 +80,14 @@ class Lengths:
 
 @dataclass(frozen=True)
 class TokenCount:
-    """A token in the visible form, its text (None where it ends inside a character), and how often the texts used it."""
+    """A token in the visible form, its text (None where it ends inside a character), how people see it, and how often the texts
+    used it.
+    """
 
     id: int
     token: str
     text: str | None
+    shown: str
     count: int
 
 
@@ -249,7 +253,8 @@ def _describe_use(tokenizer: Tokenizer, ids: np.ndarray, counts: np.ndarray, sho
 
 
 def _count_token(tokenizer: Tokenizer, token_id: int, count: int) -> TokenCount:
-    return TokenCount(token_id, tokenizer.model.token_of_id[token_id], spell_token(tokenizer, token_id), count)
+    token = tokenizer.model.token_of_id[token_id]
+    return TokenCount(token_id, token, spell_token(tokenizer, token_id), show_token(tokenizer.model, token), count)
 
 
 def _divide(number: int, by: int) -> float | None:

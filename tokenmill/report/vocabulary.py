@@ -7,17 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from tokenmill.models import showing
 from tokenmill.models.alphabets import NEVER_IN_UTF_8, bytes_of_tokens
+from tokenmill.models.base import Model
 from tokenmill.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class Unreachable:
-    """A token, in the visible form and as `spell_token` has it, and the tokens that its spelling is encoded into instead."""
+    """A token, in the visible form, as `spell_token` has it and as people see it, and what the tokens stand for that its
+    spelling is encoded into instead.
+    """
 
     id: int
     token: str
     text: str | None
+    shown: str
     gives: tuple[str, ...]
 
 
@@ -79,8 +84,9 @@ def _find_cut(tokenizer: Tokenizer, token_id: int) -> Unreachable | None:
 def _describe(tokenizer: Tokenizer, token_id: int, given: list[int]) -> Unreachable:
     model = tokenizer.model
     hidden = {model.vocab[token] for token in model.special_tokens if token != model.unk_token}
-    gives = tuple(_show(tokenizer, one) for one in given if one not in hidden)
-    return Unreachable(token_id, model.token_of_id[token_id], spell_token(tokenizer, token_id), gives)
+    gives = tuple(_spell(model, one) for one in given if one not in hidden)
+    token = model.token_of_id[token_id]
+    return Unreachable(token_id, token, spell_token(tokenizer, token_id), showing.show_token(model, token), gives)
 
 
 def spell_token(tokenizer: Tokenizer, token_id: int) -> str | None:
@@ -91,12 +97,9 @@ def spell_token(tokenizer: Tokenizer, token_id: int) -> str | None:
         return None
 
 
-def _show(tokenizer: Tokenizer, token_id: int) -> str:
+def _spell(model: Model, token_id: int) -> str:
     """A token within another one's spelling; `?` where a character has none."""
-    if token_id not in tokenizer.model.token_of_id:
-        return "?"
-    text = spell_token(tokenizer, token_id)
-    return tokenizer.model.token_of_id[token_id] if text is None else text
+    return showing.spell_out(model, token_id) if token_id in model.token_of_id else "?"
 
 
 def rank_counts(counts: np.ndarray) -> list[tuple[int, int]]:

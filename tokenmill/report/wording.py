@@ -1,11 +1,10 @@
-"""What the forms for people share: how numbers and tokens are written, and the rows of the table that compares tokenizers."""
+"""What the forms for people share: how numbers are written, and the rows of the table that compares tokenizers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tokenmill.report.numbers import Lengths, Report, TokenCount, TokenizerReport
-from tokenmill.report.vocabulary import Unreachable
+from tokenmill.report.numbers import Lengths, Report, TokenizerReport
 from tokenmill.unicode_text import show_printable as show
 
 NOTHING = "–"
@@ -30,26 +29,6 @@ def percent(part: int, whole: int) -> str:
     share = 100 * part / whole
     digits = next((digits for digits in (1, 2, 3, 4) if 0 < round(share, digits) < 100), 6)
     return f"{share:.{digits}f} %"
-
-
-def mark_spaces(text: str) -> str:
-    """Text in one line with `␣` for spaces."""
-    return show(text.replace(" ", "␣"))
-
-
-def show_token(token: TokenCount | Unreachable) -> str:
-    """A token for people: its text with `␣` for spaces, or, where it ends inside a character, its bytes in the visible form.
-
-    What marks that it continues or ends a word stays: `##ing`, `low</w>`.
-    """
-    if token.text is None:
-        return token.token
-    # Bytes in the visible form can end as their text does (`Â¡` is `¡`), but what stands before that is no ASCII then.
-    if token.token.endswith(token.text) and (mark := token.token[: len(token.token) - len(token.text)]).isascii():
-        return show(mark) + mark_spaces(token.text)
-    if token.token.startswith(token.text) and (mark := token.token[len(token.text) :]).isascii():
-        return mark_spaces(token.text) + show(mark)
-    return mark_spaces(token.text)
 
 
 def rows_of(report: Report) -> list[list[str]]:

@@ -12,6 +12,7 @@ from tokenmill.errors import UsageError, VocabularySizeError
 from tokenmill.models.base import number_tokens
 from tokenmill.models.continuations import ContinuationAlphabet
 from tokenmill.models.marks import Alphabet
+from tokenmill.models.showing import show_symbol
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.extension import check_extended, check_size, extend_model, new_specials, symbols_for_extension
@@ -97,13 +98,13 @@ def _count_merges(base: TrainingSymbols, options: TrainingOptions) -> int:
 
 
 def _name_merges(visible: Sequence[str], alphabet: Alphabet | ContinuationAlphabet, on_merges: OnNamedMerges) -> OnMerges:
-    """Translate the kernel's numbers for those who watch."""
+    """Translate the kernel's numbers for people who watch."""
     names = list(visible)
 
     def tell(made: int, rows: np.ndarray) -> None:
         latest = []
         for left, right, count in rows.tolist():
-            latest.append((names[left], names[right], count))
+            latest.append((show_symbol(alphabet, names[left]), show_symbol(alphabet, names[right]), count))
             names.append(alphabet.join(names[left], names[right]))
         on_merges(made, latest)
 

@@ -12,7 +12,7 @@ from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.options import TrainingOptions
 from tokenmill.training.word_counts import fingerprint_counts
 
-#: Called now and then while merging: how many rules are made, and the latest of them as (left, right, count), in visible form.
+#: Called now and then while merging: how many rules are made, and the latest of them as (left, right, count), as people see them.
 OnNamedMerges = Callable[[int, list[tuple[str, str, int]]], None]
 
 #: Options that the model keeps itself, or that are stated in a way of their own.
