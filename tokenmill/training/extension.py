@@ -1,7 +1,7 @@
-"""Training on from a vocabulary that is there: its ids and rules stay, the words of a new corpus begin as its tokens.
+"""Extends a vocabulary: adds tokens learned from a new corpus, and keeps the existing ids and rules.
 
-The old rules are applied to the words by rank, as when texts are encoded; then the merge loop goes on with what is left. What it
-calls symbols are the old tokens in order of id, and behind them the characters that the old alphabet lacks.
+The old rules are first applied to the words by rank, as in encoding, and then the merge loop learns new rules on the result. Its
+symbols are the old tokens in order of id, followed by the characters that the old alphabet does not contain.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ EXTENDED_MODELS = tuple(kind.name for kind in KINDS.values() if kind.can_be_exte
 
 @dataclass(frozen=True)
 class ExtendedSymbols(TrainingSymbols):
-    """Words as old tokens and new characters: the first `old` symbols are tokens. `forbidden`: what no rule may make."""
+    """Words as old tokens and new characters. The first `old` symbols are tokens; no rule may produce those of `forbidden`."""
 
     old: int
     forbidden: list[list[int]]
 
     @property
     def characters(self) -> tuple[str, ...]:
-        """The characters that are new."""
+        """The new characters."""
         return self.visible[self.old :]
 
 
 def check_extended(tokenizer: Tokenizer) -> BpeModel:
-    """The model of a tokenizer that training can go on from; `UsageError` says why another is none."""
+    """The model of a tokenizer, if training can extend it. Otherwise raises `UsageError`, which gives the reason."""
     model = tokenizer.model
     if not isinstance(model, BpeModel) or model.name not in EXTENDED_MODELS:
         raise UsageError(f"a {model.name} model cannot be extended; {' and '.join(EXTENDED_MODELS)} can")
@@ -52,9 +52,9 @@ def check_extended(tokenizer: Tokenizer) -> BpeModel:
 
 
 def new_specials(model: BpeModel, specials: Iterable[str], unk: str | None) -> tuple[str, ...]:
-    """The special tokens that a model does not have yet, the unk token behind the others.
+    """The special tokens that a model does not have yet, with the unk token last.
 
-    Raises `UsageError` for one that is an ordinary token, and for a second unk token.
+    Raises `UsageError` for a special token that is an ordinary token, and for a second unk token.
     """
     if unk is not None and model.unk_token not in (None, unk):
         raise UsageError(f"the unk token is {model.unk_token!r} and stays it; leave --unk {unk!r} out")
@@ -70,8 +70,8 @@ def new_specials(model: BpeModel, specials: Iterable[str], unk: str | None) -> t
 
 
 def symbols_for_extension(model: BpeModel, counts: pa.Table, specials: Sequence[str]) -> ExtendedSymbols:
-    """Words (`schemas.WORD_COUNTS`) as the tokens that the old rules make of them. `specials`: those that are new."""
-    if model.ignore_merges:  # a word that is a token whole has no pairs
+    """Encode words (`schemas.WORD_COUNTS`) with the old rules. `specials` are the new special tokens."""
+    if model.ignore_merges:  # A word that is one token has no pairs.
         counts = counts.filter(pc.invert(pc.is_in(counts["word"], _unmerged_words(model)))).combine_chunks()
     numbers = _number_tokens(model)
     tokens = sorted(numbers, key=lambda token: numbers[token])
@@ -99,7 +99,7 @@ def symbols_for_extension(model: BpeModel, counts: pa.Table, specials: Sequence[
 def extend_model(
     model: BpeModel, symbols: ExtendedSymbols, rules: Sequence[tuple[str, str]], specials: Sequence[str], unk: str | None
 ) -> BpeModel:
-    """The model with new tokens behind the old ones: special tokens, characters, products, each with the next id."""
+    """Add new tokens after the old ones: special tokens, characters and products, with consecutive ids."""
     products = [model.alphabet.join(left, right) for left, right in rules]
     first = model.embedding_rows
     added = {token: first + place for place, token in enumerate([*specials, *symbols.characters, *products])}
@@ -113,7 +113,7 @@ def extend_model(
 
 
 def check_size(model: BpeModel, symbols: ExtendedSymbols, specials: Sequence[str], size: int) -> int:
-    """How many rules a vocabulary of `size` tokens has room for. Raises `VocabularySizeError` where not all others fit."""
+    """The number of rules that a vocabulary of `size` tokens has room for. Raises `VocabularySizeError` if it is too small."""
     least = len(model.vocab) + len(specials) + len(symbols.characters)
     if size < least:
         raise VocabularySizeError(
@@ -124,7 +124,7 @@ def check_size(model: BpeModel, symbols: ExtendedSymbols, specials: Sequence[str
 
 
 def _number_tokens(model: BpeModel) -> dict[str, int]:
-    """The tokens that training merges, numbered in order of id: all but special ones and those of byte fallback."""
+    """The tokens that training merges, numbered in order of id: all except reserved tokens and byte fallback tokens."""
     fallback = bytes_of_tokens().keys() if model.alphabet.byte_fallback else ()
     others = {*model.reserved_tokens, *fallback}
     ordered = sorted((token for token in model.vocab if token not in others), key=lambda token: model.vocab[token])
@@ -132,7 +132,7 @@ def _number_tokens(model: BpeModel) -> dict[str, int]:
 
 
 def _encode(model: BpeModel, data: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ids of words by the old rules, -1 for each character without one, and where the ids of each word begin and end."""
+    """Encode words with the old rules, -1 for each character without an id. Also returns the offsets of the ids of each word."""
     tables = model.tables
     forms = tables.forms._replace(fallback=np.empty(0, np.int32), fuses_unknown=np.bool_(False))
     ids, offsets = np.empty(data.size, np.int32), np.zeros(ends.size + 1, np.int64)
@@ -143,7 +143,7 @@ def _encode(model: BpeModel, data: np.ndarray, ends: np.ndarray) -> tuple[np.nda
 
 
 def _find_new(model: BpeModel, data: np.ndarray, ends: np.ndarray) -> list[str]:
-    """What the characters without an id look like, in the order of the corpus; "" for a marker that byte fallback spells."""
+    """The visible form of each character without an id, in corpus order; "" for a marker that byte fallback encodes."""
     alphabet = model.alphabet
     if not isinstance(alphabet, CharacterAlphabet):
         return []
@@ -156,7 +156,7 @@ def _find_new(model: BpeModel, data: np.ndarray, ends: np.ndarray) -> list[str]:
 
 
 def _forbid(model: BpeModel, number_of: dict[str, int], specials: Sequence[str]) -> list[list[int]]:
-    """Tokens that a rule could make, but that are there already, as what the old rules make of them."""
+    """Existing tokens that a new rule could produce, as the symbols that the old rules make of them."""
     fallback = bytes_of_tokens() if model.alphabet.byte_fallback else ()
     unmade = [model.token_of_id[token_id] for token_id in model.unmerged.ids.tolist()]
     merged = (
@@ -167,7 +167,7 @@ def _forbid(model: BpeModel, number_of: dict[str, int], specials: Sequence[str])
 
 
 def _merge_token(model: BpeModel, token: str, number_of: dict[str, int]) -> list[int] | None:
-    """What the old rules make of a token's text, as symbols; None where text cannot spell it."""
+    """Encode a token's text with the old rules, as symbols; None if no text spells the token."""
     base = model.alphabet.base_symbols(token)
     if not base or any(symbol not in number_of for symbol in base):
         return None

@@ -1,7 +1,7 @@
-"""The driver's side of the merge loop: symbols in, merge rules out; the kernel merges, this file gives it room.
+"""The merge loop: learns merge rules from words as symbols. The kernel merges; this module allocates its memory.
 
-Words become flat symbols in corpus order, the kernel merges pairs, and the rules come back as arrays. What symbols are is the
-model's matter (`tokenmill.models.bpe`); here they are numbers from 0, sorted by the visible form of what they stand for.
+Words are flat arrays of symbols in corpus order, and the learned rules are returned as arrays. The model defines what a symbol is
+(`tokenmill.models.bpe`); here symbols are numbers from 0, sorted by their visible form.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from tokenmill.kernels.merge_state import MergeState
 from tokenmill.training.score_loop import ScoredMerging, count_symbols
 
 RULES_PER_CALL = 256
-#: There is room for twice as many pairs at first, or for one pair for so many cells: memory that is not used costs nothing.
+#: At first there is room for `2 * FIRST_PAIRS` pairs, or one pair per `CELLS_PER_PAIR` cells if that is more. Memory that is
+#: never touched costs nothing.
 FIRST_PAIRS = 1 << 14
 CELLS_PER_PAIR = 8
-#: Positions and pairs, up to three for each cell, are numbered in 32 bits.
+#: Positions and pairs have 32-bit numbers, and there are up to three for each cell.
 MOST_CELLS = (1 << 31) // 3
 
-#: Called now and then with the rules made so far: how many, and the latest of them as rows (left, right, count).
+#: Called during merging with the number of rules so far and the latest of them as rows (left, right, count).
 OnMerges = Callable[[int, np.ndarray], None]
 
 
 @dataclass(frozen=True)
 class MergeRules:
-    """What the merge loop learned, in order of rank.
+    """The learned merge rules, in order of rank.
 
     `pairs`: int32[m, 2], the ids of left and right; `counts`: int64[m], the pair's count when it was chosen. Ids below `alphabet`
-    are base symbols; the product of rule k has the id `alphabet` + k. `exhausted`: no pair was left before the limit was reached.
+    are base symbols; the product of rule k has the id `alphabet` + k. `exhausted`: whether the pairs ran out before the limit.
     """
 
     pairs: np.ndarray
@@ -45,7 +46,7 @@ class MergeRules:
 
     @property
     def tokens(self) -> int:
-        """Alphabet and products together."""
+        """The number of base symbols and products together."""
         return self.alphabet + len(self.pairs)
 
 
@@ -53,7 +54,7 @@ class MergeRules:
 class WordSymbols:
     """Distinct words as symbols: word `w` is `symbols[starts[w]:starts[w + 1]]` and occurs `counts[w]` times.
 
-    `symbols`: int32[n], `starts`: int64[w + 1], `counts`: int64[w], all positive. With first-seen ties the words stand in corpus
+    `symbols`: int32[n], `starts`: int64[w + 1], `counts`: int64[w], all positive. For first-seen ties the words are in corpus
     order.
     """
 
@@ -64,10 +65,11 @@ class WordSymbols:
 
 @dataclass(frozen=True)
 class MergeOptions:
-    """Which pair is merged next, and when it ends: at `merges` rules, or when no pair of at least `min_count` is left.
+    """Which pair is merged next, and when merging ends: at `merges` rules, or when no pair of at least `min_count` is left.
 
-    `score`: the pair of the highest count (`frequency`, which is BPE) or likelihood (WordPiece); `ties`: of equals the one of the
-    `smallest` ids, or the `first-seen`. No rule makes a token longer than `most_length`: the next best pair is taken.
+    `score` selects the pair with the highest count (`frequency`, which is BPE) or `likelihood` (WordPiece). Among equal pairs,
+    `ties` selects the one with the `smallest` ids or the `first-seen` one. No rule makes a token longer than `most_length`; the
+    next best pair is merged instead.
     """
 
     merges: int
@@ -86,12 +88,13 @@ def learn_merges(
     lengths: np.ndarray | None = None,
     on_merges: OnMerges | None = None,
 ) -> MergeRules:
-    """Learn BPE merge rules (Sennrich, Haddow and Birch, 2016), equal to `reference.train_bpe`.
+    """Learn BPE merge rules (Sennrich, Haddow and Birch, 2016), equal to those of `reference.bpe.train_bpe`.
 
-    With the score `likelihood` those of WordPiece (Schuster and Nakajima, 2012), equal to `reference_wordpiece.train_wordpiece`.
+    With the score `likelihood`, learn those of WordPiece (Schuster and Nakajima, 2012), equal to
+    `reference.wordpiece.train_wordpiece`.
 
-    `forbidden` are symbol sequences (special tokens, two symbols or more) that no rule may make; `lengths`: int32[alphabet], the
-    length of each base symbol, 1 if it is not given. Raises `DataError` for more than 2^31 / 3 symbols and words.
+    `forbidden` are symbol sequences of two or more symbols, such as special tokens, that no rule may produce. `lengths`:
+    int32[alphabet], the length of each base symbol, 1 by default. Raises `DataError` for more than 2^31 / 3 symbols and words.
     """
     if words.symbols.size + words.starts.size > MOST_CELLS:
         raise DataError(
@@ -113,7 +116,7 @@ def learn_merges(
 
 
 def _append_words(words: WordSymbols, others: Sequence[Sequence[int]]) -> WordSymbols:
-    """The words, and behind them others that count for nothing but are merged alike, so that they show what may not be made."""
+    """Append words with a count of zero. They are merged like the others, so they reveal when a forbidden token would appear."""
     if not others:
         return words
     symbols = np.array([symbol for word in others for symbol in word], np.int32)
@@ -126,14 +129,14 @@ def _append_words(words: WordSymbols, others: Sequence[Sequence[int]]) -> WordSy
 
 
 def _lay_out(words: WordSymbols) -> np.ndarray:
-    """The words as cells."""
+    """Lay out the words as cells for the kernel."""
     cells = np.empty((words.symbols.size + words.starts.size, 4), np.int32)
     index.lay_out_words(words.symbols, words.starts, cells)
     return cells
 
 
 def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
-    """The state before the first merge, all pairs counted and placed; the last `forbidden` words may not become tokens."""
+    """The state before the first merge, with all pairs counted and placed. The last `forbidden` words may not become tokens."""
     cells, first_forbidden = _lay_out(words), words.counts.size - forbidden
     room, used = FIRST_PAIRS, -1
     while used < 0:
@@ -161,7 +164,7 @@ def _index_pairs(words: WordSymbols, forbidden: int, tokens: int) -> MergeState:
 
 
 def _run_loop(state: MergeState, merges: int, on_merges: OnMerges | None, scoring: ScoredMerging | None) -> np.ndarray:
-    """All rules as int64[m, 3]: left, right, count."""
+    """Learn all rules: int64[m, 3] with left, right, count."""
     batches = [np.empty((0, 3), np.int64)]
     made, status = 0, kernel.PAUSED
     while made < merges and status != kernel.EXHAUSTED:
@@ -178,7 +181,7 @@ def _run_loop(state: MergeState, merges: int, on_merges: OnMerges | None, scorin
 
 
 def _grow(state: MergeState) -> MergeState:
-    """The state with twice the room for pairs."""
+    """Copy the state to arrays with twice the room for pairs."""
     used, waiting = int(state.counters[layout.PAIRS_USED]), int(state.counters[layout.HEAP_SIZE])
     pairs, heap = (np.empty((2 * len(array), array.shape[1]), np.int64) for array in (state.pairs, state.heap))
     pairs[:used], heap[:waiting] = state.pairs[:used], state.heap[:waiting]

@@ -1,4 +1,4 @@
-"""The trainer of models that learn merge rules: BPE by the count of a pair, WordPiece by its score; and extending a BPE model."""
+"""The trainer of models that learn merge rules: BPE (by pair count), WordPiece (by score), and extended BPE models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tokenmill.training.word_counts import binary_buffers, in_corpus_order
 
 
 def train_by_merging(counts: pa.Table, options: TrainingOptions, on_merges: OnNamedMerges | None) -> Training:
-    """Learn merge rules from word counts, and make a tokenizer of them; `learned` are the rules as `MergeRules`."""
+    """Learn merge rules from word counts and make a tokenizer; `Training.learned` are the rules as `MergeRules`."""
     if options.extend is not None:
         return _extend_tokenizer(counts, options, options.extend, on_merges)
     pretokenizer = PreTokenizer.of(options.pretokenizer)
@@ -43,7 +43,7 @@ def train_by_merging(counts: pa.Table, options: TrainingOptions, on_merges: OnNa
 def _extend_tokenizer(
     counts: pa.Table, options: TrainingOptions, extended: Tokenizer, on_merges: OnNamedMerges | None
 ) -> Training:
-    """`train_by_merging` from where another training ended."""
+    """As `train_by_merging`, but continue from the tokenizer `extended`."""
     model = check_extended(extended)
     specials = new_specials(model, options.special_tokens, options.unk_token)
     ordered = in_corpus_order(counts) if options.ties == "first-seen" else counts.combine_chunks()
@@ -83,7 +83,7 @@ def _learn_rules(
 
 
 def token_strings(rules: MergeRules, visible: Sequence[str], alphabet: Alphabet | ContinuationAlphabet) -> list[str]:
-    """The visible form of every token of a training run by its number: the base symbols, then the products."""
+    """The visible form of every token of a training run, by number: first the base symbols, then the products."""
     tokens = list(visible)
     for left, right in zip(*rules.pairs.T.tolist(), strict=True):
         tokens.append(alphabet.join(tokens[left], tokens[right]))
@@ -91,14 +91,14 @@ def token_strings(rules: MergeRules, visible: Sequence[str], alphabet: Alphabet 
 
 
 def _count_merges(base: TrainingSymbols, options: TrainingOptions) -> int:
-    """How many rules are asked for."""
+    """The number of rules that the options ask for."""
     if options.merges is not None or not options.kind.has_merges:
         return options.merges or 0
     return (options.vocab_size or 0) - len(options.specials) - len(options.byte_tokens) - len(base.visible)
 
 
 def _name_merges(visible: Sequence[str], alphabet: Alphabet | ContinuationAlphabet, on_merges: OnNamedMerges) -> OnMerges:
-    """Translate the kernel's numbers for people who watch."""
+    """Wrap `on_merges` so that it gets tokens as display text instead of the kernel's numbers."""
     names = list(visible)
 
     def tell(made: int, rows: np.ndarray) -> None:
@@ -118,7 +118,7 @@ def _words_of(counts: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check_room(base: TrainingSymbols, options: TrainingOptions) -> None:
-    """The vocabulary must hold at least the specials and the alphabet, and no special token may be one of its symbols."""
+    """Check that the specials and the alphabet fit into the vocabulary, and that no special token is a symbol."""
     symbols = {*base.visible, *options.byte_tokens}
     if options.vocab_size is not None and options.vocab_size < len(options.specials) + len(symbols):
         raise VocabularySizeError(describe_least(options.vocab_size, len(symbols), len(options.specials)))
@@ -128,7 +128,7 @@ def _check_room(base: TrainingSymbols, options: TrainingOptions) -> None:
 
 
 def _forbid_tokens(alphabet: Alphabet | ContinuationAlphabet, visible: Sequence[str], tokens: Sequence[str]) -> list[list[int]]:
-    """Tokens that are there already and that text could spell, as symbol numbers: no rule may make them."""
+    """Existing tokens that text could spell, as symbol numbers; no rule may produce them."""
     number_of = {symbol: number for number, symbol in enumerate(visible)}
     spelled = (alphabet.base_symbols(token) for token in tokens)
     return [
@@ -139,7 +139,7 @@ def _forbid_tokens(alphabet: Alphabet | ContinuationAlphabet, visible: Sequence[
 
 
 def _check_shortage(rules: MergeRules, others: int, options: TrainingOptions) -> None:
-    """Under `strict`, all rules that were asked for are there; `others`: tokens beside what they make."""
+    """With `strict`, raise `VocabularySizeError` for fewer rules than asked for. `others` counts the tokens no rule makes."""
     if not (options.strict and rules.exhausted):
         return
     size = others + len(rules.pairs)

@@ -1,4 +1,4 @@
-"""What `train_tokenizer` is asked for, and which options go together."""
+"""The options of `train_tokenizer`, and checks that they can be combined."""
 
 from __future__ import annotations
 
@@ -24,24 +24,26 @@ from tokenmill.unicode_text import check_unicode
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """What to train. Exactly one of `vocab_size` (specials, alphabet and products together) and `merges` (rules) is given.
+    """What to train.
 
-    `pretokenizer`, `normalizer`: those that the words were counted with; a name will do where the pre-tokenizer has no options.
-    `ties`: `smallest` or `first-seen`; `ids`: `rank` or `sorted`, or `codepoint` with the model `char`, which has no merges and
-    needs neither size; `min_count`: pairs that occur less often are not merged;
-    `strict`: too few pairs for what was asked is an error. `unk_token` becomes a special token behind `special_tokens` unless it
-    is one of them. `template`: which special tokens stand around a text, part of the tokenizer.
+    Give exactly one of `vocab_size`, the number of special tokens, symbols of the alphabet and products together, and `merges`,
+    the number of merge rules. The model `char` has no merges and needs neither.
 
-    `max_token_length`: no token gets longer, in characters, or bytes of a byte model. Of character models, `limit_alphabet`: only
-    so many characters, the most frequent, get a symbol; `byte_fallback`: 256 byte tokens, behind the special ones, spell all
-    others. `end_of_word_suffix`: a symbol behind the last of every word; `continuation_prefix`: what symbols inside a word begin
-    with.
-
-    Of WordPiece models, `score`: `likelihood` (default) or `frequency`; `continuation_prefix` is `##` unless it is given;
-    `max_word_characters`: longer words become the unk token (default 100, of bytes none), 0 for no limit.
-
-    `extend`: a tokenizer whose vocabulary and rules stay as they are, and to which training adds: `vocab_size` is then the size
-    of all together, `merges` how many rules are new; so are `special_tokens` and `unk_token`.
+    - `pretokenizer`, `normalizer`: those that the words were counted with. A name is enough for a pre-tokenizer without options.
+    - `ties`: `smallest` or `first-seen`. `ids`: `rank` or `sorted`, or `codepoint` with the model `char`.
+    - `min_count`: pairs that occur less often are not merged. `strict`: raise an error if the corpus has too few pairs.
+    - `special_tokens`, `unk_token`: the unk token comes after the other special tokens, unless it is one of them.
+    - `template`: the special tokens around a text; it is saved in the tokenizer.
+    - `max_token_length`: the limit on the length of a token, in characters, or in bytes for a byte model.
+    - `limit_alphabet` (character models): only so many characters, the most frequent ones, get a symbol.
+    - `byte_fallback` (character models): 256 byte tokens, after the special tokens, encode all other characters.
+    - `end_of_word_suffix`: a symbol at the end of every word. `continuation_prefix`: the prefix of symbols inside a word, `##` by
+      default for WordPiece models.
+    - `score` (WordPiece models): `likelihood` (default) or `frequency`.
+    - `max_word_characters` (WordPiece models): longer words become the unk token. The default is 100, for byte models no limit; 0
+      means no limit.
+    - `extend`: a tokenizer to add tokens to; its vocabulary and rules do not change. `vocab_size` is then the total size,
+      `merges` the number of new rules, and `special_tokens` and `unk_token` are added.
     """
 
     model: str
@@ -85,7 +87,7 @@ class TrainingOptions:
             raise UsageError(f"merges {self.merges}: a {self.model} model has none; leave it out, or choose char-bpe")
 
     def _check_values(self) -> None:
-        """Each option by itself."""
+        """Check each option by itself."""
         for name, value, choices in (("ties", self.ties, TIES), ("ids", self.ids, ID_ORDERS)):
             if value not in choices:
                 raise UsageError(f"{name} {value!r} is not known; choose one of {', '.join(choices)}")
@@ -116,7 +118,7 @@ class TrainingOptions:
         if self.score is not None and self.score not in SCORES:
             raise UsageError(f"score {self.score!r} is not known; choose one of {', '.join(SCORES)}")
         self._check_word_limit()
-        self.alphabet(marks_spaces=False)  # which options go together is the alphabet's matter
+        self.alphabet(marks_spaces=False)  # The alphabet checks which of these options can be combined.
 
     def _check_word_limit(self) -> None:
         most = self.max_word_characters
@@ -126,7 +128,7 @@ class TrainingOptions:
             raise UsageError(f"max word characters {most} is for wordpiece; {self.model} takes words of any length")
 
     def _check_extension(self, extended: Tokenizer) -> None:
-        """What belongs to the tokenizer that is extended cannot be chosen."""
+        """Check that the options do not change anything that the extended tokenizer determines."""
         check_extended(extended)
         for name, ours, theirs in (
             ("model", self.model, extended.model.name),
@@ -142,7 +144,7 @@ class TrainingOptions:
             raise UsageError(f"ids {self.ids} would change those of the tokenizer that is extended; leave it out")
 
     def _check_code_points(self) -> None:
-        """Code points as ids leave nothing to choose but special tokens."""
+        """Check that only special tokens are chosen if ids are code points."""
         if self.ids != "codepoint":
             return
         if self.model != "char":
@@ -152,11 +154,11 @@ class TrainingOptions:
                 raise UsageError(f"{name.replace('_', ' ')} makes no sense with code points as ids: every character has one")
 
     def alphabet(self, *, marks_spaces: bool) -> Alphabet | ContinuationAlphabet:
-        """The alphabet that these options ask for."""
+        """Make the alphabet that these options describe."""
         return self.kind.load_model().make_alphabet(self.model, marks_spaces=marks_spaces, **self._kind_options())
 
     def make_model(self, alphabet: Any, vocab: Mapping[str, int], rules: Rules) -> Model:
-        """The model that a training has made under these options."""
+        """Make the model from the result of training with these options."""
         make = self.kind.load_model().of_training
         said = {"specials": self.specials, "unk": self.unk_token, "ids": self.ids}
         return make(self.model, alphabet, vocab, rules, **said, **self._kind_options())
@@ -171,25 +173,25 @@ class TrainingOptions:
 
     @property
     def byte_tokens(self) -> tuple[str, ...]:
-        """The tokens that spell characters without a symbol."""
+        """The tokens that encode characters without a symbol; empty without `byte_fallback`."""
         return byte_tokens() if self.byte_fallback else ()
 
     @property
     def least_alphabet(self) -> int:
-        """How many tokens there are whatever the corpus holds: bytes, byte tokens, the suffix; those that are extended."""
+        """The number of tokens that exist for every corpus: bytes, byte tokens and the suffix, or the extended vocabulary."""
         if self.extend is not None:
             return len(self.extend)
         return self.kind.least_alphabet + len(self.byte_tokens) + (self.end_of_word_suffix is not None)
 
     @property
     def specials(self) -> tuple[str, ...]:
-        """All special tokens in order of id, the unk token among them."""
+        """All special tokens in order of id, including the unk token."""
         unk = () if self.unk_token is None or self.unk_token in self.special_tokens else (self.unk_token,)
         return self.special_tokens + unk
 
 
 def describe_least(size: int, alphabet: int, specials: int) -> str:
-    """Why a vocabulary of `size` tokens cannot be, and what is the least."""
+    """Say why a vocabulary of `size` tokens is too small, and what the minimum is."""
     return (
         f"vocabulary size {size} is too small: {alphabet} symbols of the alphabet and {specials} special tokens "
         f"need at least {alphabet + specials}"

@@ -1,4 +1,4 @@
-"""What a training gives, and what the tokenizer file says of it."""
+"""The result of training, and its description in the tokenizer file."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.options import TrainingOptions
 from tokenmill.training.word_counts import fingerprint_counts
 
-#: Called now and then while merging: how many rules are made, and the latest of them as (left, right, count), as people see them.
+#: Called during merging with the number of rules so far and the latest of them as (left, right, count), in display form.
 OnNamedMerges = Callable[[int, list[tuple[str, str, int]]], None]
 
-#: Options that the model keeps itself, or that are stated in a way of their own.
+#: Options that `describe_training` does not copy: the model stores them, or they are written separately.
 _SAID_ELSEWHERE = ("score", "max_word_characters")
 
 
 class Training(NamedTuple):
-    """A tokenizer, and what was learned to make it: of models with merge rules, `merge_loop.MergeRules`."""
+    """A trained tokenizer and what was learned: `merge_loop.MergeRules` for models with merge rules."""
 
     tokenizer: Tokenizer
     learned: Any
 
 
 def describe_training(counts: pa.Table, options: TrainingOptions) -> dict[str, object]:
-    """What the tokenizer file says of its origin: options, and the fingerprint of the counts that bear on the result."""
+    """Describe the origin of a tokenizer for its file: the options, and a fingerprint of the counts it was trained on."""
     chosen = {name: value for name in list_options() if name not in _SAID_ELSEWHERE and (value := getattr(options, name))}
     return {
         "word_counts_sha256": fingerprint_counts(counts, with_order=options.ties == "first-seen"),

@@ -1,4 +1,4 @@
-"""The driver's side of merging by score: what `merge_loop.py` has for counts, and the counts of symbols."""
+"""Merging by score: allocates the memory of the score kernel and counts the symbols, as `merge_loop.py` does for pair counts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tokenmill.kernels.score_merge import ScoreState
 
 
 def count_symbols(symbols: np.ndarray, starts: np.ndarray, counts: np.ndarray, tokens: int) -> np.ndarray:
-    """int64[tokens]: how often each symbol occurs in words as `merge_loop.WordSymbols` has them, weighted."""
+    """int64[tokens]: how often each symbol occurs in the words, weighted by `counts`; arrays as in `merge_loop.WordSymbols`."""
     found = np.zeros(tokens, np.int64)
     np.add.at(found, symbols, np.repeat(counts, np.diff(starts)))
     return found
 
 
 class ScoredMerging:
-    """Merges pairs by score; `state` is that of the merge loop, whose arrays may grow between two calls."""
+    """Merges pairs by score. `state` is the state of the merge loop, whose arrays may grow between two calls."""
 
     def __init__(self, state: MergeState, symbol_counts: np.ndarray) -> None:
         heads = np.full((symbol_counts.size, 2), layout.NONE, np.int32)
@@ -26,7 +26,7 @@ class ScoredMerging:
         kernel.score_first_pairs(state, self._scoring)
 
     def merge_pairs(self, state: MergeState, limit: int) -> tuple[int, int]:
-        """As `kernels.merge.merge_pairs`."""
+        """As `kernels.merge.merge_pairs`, but by score."""
         if len(state.pairs) > len(self._scoring.links):
             self._grow(state)
         status, made = kernel.merge_scored_pairs(state, self._scoring, limit)

@@ -1,7 +1,7 @@
-"""From the words of a corpus to the symbols that training merges: which characters are the alphabet, and the marks on them.
+"""Turns the words of a corpus into the symbols that training merges: chooses the alphabet and adds the marks.
 
-Where two neighbours must never become a pair, because a character between them has no symbol or because together they would look
-like a mark, the word is cut in two: each part counts as often as the word.
+Two symbols must not become a pair if a character between them has no symbol, or if together they would look like a mark. The
+word is cut there, and each part has the count of the word.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tokenmill.training.merge_loop import WordSymbols
 
 @dataclass(frozen=True)
 class TrainingSymbols:
-    """Words as symbols, what each symbol looks like, and its length in characters (int32; 0 for an ending)."""
+    """Words as symbols, the visible form of each symbol, and its length in characters (int32; 0 for an ending)."""
 
     words: WordSymbols
     visible: tuple[str, ...]
@@ -34,9 +34,9 @@ def symbols_for_training(
     *,
     limit_alphabet: int | None = None,
 ) -> TrainingSymbols:
-    """Words `data[offsets[w]:offsets[w + 1]]` (uint8[n], int64[w + 1]), each `counts[w]` (int64) times, as symbols.
+    """Turn words `data[offsets[w]:offsets[w + 1]]` (uint8[n], int64[w + 1]) with counts `counts[w]` (int64) into symbols.
 
-    `limit_alphabet`: so many characters, the most frequent, are the alphabet; of equally frequent ones the smallest code points.
+    `limit_alphabet` limits the alphabet to the most frequent characters; among equally frequent ones, smaller code points win.
     Raises `UsageError` for a mark that is a character of the corpus.
     """
     plain = alphabet.base if isinstance(alphabet, MarkedAlphabet | ContinuationAlphabet) else alphabet
@@ -61,18 +61,18 @@ def symbols_for_training(
 
 
 def keep_most_frequent(base: BaseSymbols, counts: np.ndarray, limit: int) -> BaseSymbols:
-    """The symbols of all but the `limit` most frequent characters become -1, the others keep their order."""
+    """Replace the symbols of all but the `limit` most frequent characters with -1; the others keep their order."""
     known = base.symbols >= 0
     totals = np.zeros(len(base.visible), np.int64)
     np.add.at(totals, base.symbols[known], np.repeat(counts, np.diff(base.starts))[known])
     kept = np.sort(np.argsort(-totals, kind="stable")[:limit])
-    numbers = np.full(len(base.visible) + 1, -1, np.int32)  # the last stands for -1
+    numbers = np.full(len(base.visible) + 1, -1, np.int32)  # The last entry is for the symbol -1.
     numbers[kept] = np.arange(kept.size, dtype=np.int32)
     return BaseSymbols(numbers[base.symbols], base.starts, tuple(base.visible[symbol] for symbol in kept.tolist()))
 
 
 def find_false_marks(base: BaseSymbols, marks: WordMarks) -> np.ndarray:
-    """bool[n]: the second characters of what looks like the suffix in a word, or like the prefix at its beginning."""
+    """bool[n]: the second characters of text that looks like the suffix anywhere in a word, or like the prefix at its start."""
     number_of = {symbol: number for number, symbol in enumerate(base.visible)}
     mark = [number_of.get(character, -2) for character in marks.text]
     ends = np.repeat(base.starts[1:], np.diff(base.starts))
@@ -88,7 +88,7 @@ def find_false_marks(base: BaseSymbols, marks: WordMarks) -> np.ndarray:
 
 
 def add_endings(base: BaseSymbols, breaks: np.ndarray, suffix: str) -> tuple[BaseSymbols, np.ndarray, np.ndarray]:
-    """Every word has the suffix as its last symbol; also gives `breaks` with places for those, and the lengths of all symbols."""
+    """Append the suffix to every word as its last symbol. Also returns `breaks` with entries for it, and the lengths."""
     visible = sorted([*base.visible, suffix])
     ending = visible.index(suffix)
     symbols = np.where(base.symbols >= ending, base.symbols + 1, base.symbols)
@@ -100,7 +100,7 @@ def add_endings(base: BaseSymbols, breaks: np.ndarray, suffix: str) -> tuple[Bas
 
 
 def put_marks_on(base: BaseSymbols, marks: WordMarks) -> BaseSymbols:
-    """The symbols in the form that they have at their place, numbered by what they look like."""
+    """Give each symbol the form of its position in the word, and number the symbols by visible form."""
     marked = np.ones(base.symbols.size, np.bool_)
     if marks.prefix:
         marked[base.starts[:-1]] = False
@@ -119,7 +119,7 @@ def put_marks_on(base: BaseSymbols, marks: WordMarks) -> BaseSymbols:
 
 
 def cut_words(base: BaseSymbols, counts: np.ndarray, breaks: np.ndarray) -> WordSymbols:
-    """The words, cut where a symbol is missing (-1) and before the symbols of `breaks` (bool[n]); parts without a symbol go."""
+    """Cut the words at missing symbols (-1) and before the symbols of `breaks` (bool[n]). Parts without a symbol are dropped."""
     missing = base.symbols < 0
     if not (missing.any() or breaks.any()):
         return WordSymbols(base.symbols, base.starts, counts)

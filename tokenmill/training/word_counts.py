@@ -1,8 +1,8 @@
-"""Word counts: counting the words of documents, and the tables that travel, combine and stand on disk.
+"""Word counts: counts the words of documents; combines, sorts and checks tables of word counts.
 
-A table of word counts has the columns of `schemas.WORD_COUNTS`. Between processes it is one hash partition of one split's words,
-where `first_seen` is the split's index << 40 | the word's number within the split; on disk it is the whole corpus, sorted,
-`first_seen` dense.
+A table of word counts has the columns of `schemas.WORD_COUNTS`. Between processes, a table is one hash partition of the words of
+one split, and `first_seen` is the split's index << 40 | the word's number within the split. On disk, a table is the whole corpus,
+sorted, and `first_seen` is dense.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tokenmill.text.pretokenizers import PreTokenizer
 
 SPLIT_SHIFT = 40
 MOST_SPLITS = 1 << (63 - SPLIT_SHIFT)
-#: Bytes of all words together: below it, no pair's count can overflow an int64.
+#: The limit on the bytes of all occurrences of words. Below it, the count of a pair cannot overflow an int64.
 MOST_PAIRS = 2.0**62
 TABLE_WORDS = 1 << 19
 ARENA_BYTES = 64 << 20
@@ -35,9 +35,9 @@ Partition = tuple[int, pa.Table]
 
 
 class WordCounter:
-    """Counts the words of one split after another in a table of bounded size.
+    """Counts words, one split after another, in a table of bounded size.
 
-    A full table is given out and emptied, so the same word can come out more than once; `combine_counts` adds the parts up.
+    A full table is output and emptied, so the same word can be output more than once; `combine_counts` adds the parts up.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class WordCounter:
         self.words = 0
 
     def begin_split(self, index: int) -> None:
-        """Words counted from here on belong to split `index`; those of the last one have been drained.
+        """Start split `index`. Call `drain` at the end of the split before; words not drained by then are dropped.
 
-        Raises `UsageError` for more splits than an int64 can order.
+        Raises `UsageError` for more splits than `first_seen` (int64) has room for.
         """
         if index >= MOST_SPLITS:
             raise UsageError(f"split {index}: a corpus has at most {MOST_SPLITS:,} splits; give a larger --split-mb")
-        if self._table.fill.any():  # of a split that was given up in the middle
+        if self._table.fill.any():  # The split before was abandoned.
             tables.empty_table(self._table)
         self._base = index << SPLIT_SHIFT
         self.words = 0
@@ -70,16 +70,16 @@ class WordCounter:
     def count(self, texts: pa.Array) -> Iterator[Partition]:
         """Count the words of documents (string or large_string).
 
-        Gives the partitions of a table that got full, as often as it does.
+        Yields the partitions of the table each time it is full.
         """
         for block in self._scanner.blocks(*self._normalizer.normalize(*text_buffers(large_strings(texts)))):
             yield from self._count_block(block.text, block.first, block.word_ends)
             self.words += block.word_ends.size
 
     def drain(self) -> Iterator[Partition]:
-        """Give out what the table holds, `(partition, table)` for each partition that holds a word, and empty it.
+        """Yield the contents of the table as `(partition, table)`, for each partition with words, and empty it.
 
-        Rows are in the order of `first_seen`.
+        Rows are in order of `first_seen`.
         """
         words = int(self._table.fill[tables.ENTRIES_USED])
         slots, seen = np.empty(words, np.int64), np.empty(words, np.int64)
@@ -105,7 +105,7 @@ class WordCounter:
             word = reached
 
     def _count_oversized(self, text: np.ndarray, start: int, end: int, word: int) -> Partition:
-        """A word that fits into no table is a table of its own."""
+        """Make a table for a single word that is too large for the bounded table."""
         partition = int(tables.hash_word(text, start, end) >> np.uint64(40)) % schemas.COUNT_PARTITIONS
         data = wrap_binary(text[start:end].copy(), np.array([0, end - start]))
         return partition, _build_table(data, np.ones(1, np.int64), np.array([self._base + self.words + word]))
@@ -114,21 +114,21 @@ class WordCounter:
 def count_corpus(
     batches: Iterable[pa.Array], pretokenizer: PreTokenizer, normalizer: Normalizer | None = None, **room: int
 ) -> pa.Table:
-    """Word counts of a corpus, counted in this process, as they stand on disk.
+    """Count the words of a corpus in this process; the table is sorted as on disk.
 
-    `batches`: string or large_string arrays; `room`: as `WordCounter` takes it.
+    `batches`: string or large_string arrays; `room`: the size options of `WordCounter`.
     """
     counter, partitions = WordCounter(pretokenizer, normalizer, **room), defaultdict[int, list[pa.Table]](list)
     counter.begin_split(0)
     for partition, table in chain(chain.from_iterable(map(counter.count, batches)), counter.drain()):
         partitions[partition].append(table)
-    # A word stands once in what comes out at one time: only partitions that came out several times have to be added up.
+    # One output of the table contains a word once, so only partitions that were output several times are added up.
     combined = [parts[0] if len(parts) == 1 else combine_counts(parts) for parts in partitions.values()]
     return sort_counts(pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *combined]))
 
 
 def combine_counts(parts: Iterable[pa.Table]) -> pa.Table:
-    """Add up tables: counts are summed, `first_seen` is the least. Rows are in the order in which words first come."""
+    """Add up tables: counts are summed, `first_seen` is the minimum. Rows are in the order in which words first appear."""
     rows = pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *parts])
     text, ends = binary_buffers(rows["word"])
     table = tables.allocate_table(ends.size, int(kernel.measure_long_words(ends)))
@@ -146,7 +146,7 @@ def combine_counts(parts: Iterable[pa.Table]) -> pa.Table:
 
 
 def sort_counts(counts: pa.Table) -> pa.Table:
-    """The one order of word counts on disk: by count, highest first, then by the word's bytes; `first_seen` becomes dense."""
+    """Sort as on disk: by count, highest first, then by the word's bytes. `first_seen` becomes dense."""
     counts = counts.combine_chunks()
     seen = counts["first_seen"].to_numpy()
     dense = np.empty(seen.size, np.int64)
@@ -156,7 +156,7 @@ def sort_counts(counts: pa.Table) -> pa.Table:
 
 
 def _order_rows(counts: pa.Table) -> np.ndarray:
-    """Row numbers in the order of `sort_counts`: by the first eight bytes of the words, and by all bytes only where these tie.
+    """Row numbers in the order of `sort_counts`. Words are compared by their first eight bytes, and by all bytes if these tie.
 
     Numbers sort ten times as fast as byte strings.
     """
@@ -164,7 +164,7 @@ def _order_rows(counts: pa.Table) -> np.ndarray:
     order = np.argsort(prefixes)
     order = order[np.argsort(-numbers[order], kind="stable")]
     numbers, prefixes = numbers[order], prefixes[order]
-    follows = np.zeros(order.size + 1, np.bool_)  # row ties with the one before it
+    follows = np.zeros(order.size + 1, np.bool_)  # whether a row ties with the row before it
     follows[1:-1] = (numbers[1:] == numbers[:-1]) & (prefixes[1:] == prefixes[:-1])
     tied = np.flatnonzero(follows[1:] | follows[:-1])
     ties = pa.table({"run": np.cumsum(~follows)[tied], "word": counts["word"].take(pa.array(order[tied]))})
@@ -173,7 +173,7 @@ def _order_rows(counts: pa.Table) -> np.ndarray:
 
 
 def _first_bytes(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """uint64[w]: the first eight bytes of each word as a number that compares like them; zeros behind a shorter one."""
+    """uint64[w]: the first eight bytes of each word as a number that compares like them. Short words are padded with zeros."""
     padded = np.concatenate([text, np.zeros(8, np.uint8)])
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: ends.size]
     prefixes = np.lib.stride_tricks.sliding_window_view(padded, 8)[starts].view(">u8").ravel().astype(np.uint64)
@@ -182,12 +182,12 @@ def _first_bytes(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
 
 def in_corpus_order(counts: pa.Table) -> pa.Table:
-    """Word counts by first occurrence."""
+    """Sort word counts by first occurrence."""
     return counts.sort_by("first_seen").combine_chunks()
 
 
 def fingerprint_counts(counts: pa.Table, *, with_order: bool) -> str:
-    """sha256 of sorted word counts; `with_order` takes `first_seen` in, which only first-seen ties depend on."""
+    """The sha256 of sorted word counts. `with_order` includes `first_seen`, which matters only for first-seen ties."""
     digest = hashlib.sha256()
     for array in (
         *binary_buffers(counts["word"]),
@@ -199,10 +199,10 @@ def fingerprint_counts(counts: pa.Table, *, with_order: bool) -> str:
 
 
 def check_counts(counts: pa.Table, place: str) -> pa.Table:
-    """Word counts from a file as `schemas.WORD_COUNTS` says, in the order of `sort_counts`.
+    """Check word counts from a file and convert them to `schemas.WORD_COUNTS`, in the order of `sort_counts`.
 
-    Without `first_seen`, rows are in order of first occurrence. Raises `DataError`, which names `place` and the row (from 0 on),
-    for words that are empty or stand twice, and for counts that are no whole numbers from 1 on.
+    If there is no column `first_seen`, the rows are taken to be in order of first occurrence. Raises `DataError`, which names
+    `place` and the row (counted from 0), for an empty or repeated word and for a count that is not an integer of at least 1.
     """
     if "first_seen" not in counts.column_names:
         counts = counts.append_column("first_seen", pa.array(np.arange(counts.num_rows)))
@@ -220,7 +220,7 @@ def check_counts(counts: pa.Table, place: str) -> pa.Table:
 
 
 def _read_column(column: pa.Array, name: str, place: str) -> pa.Array:
-    """A column in the type of the schema: words are text or bytes, counts whole numbers, also those that a float type holds."""
+    """Convert a column to its type in the schema. Words may be text or bytes; counts may be integers or whole floats."""
     target = schemas.WORD_COUNTS.field(name).type
     column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     is_word = name == "word"
@@ -241,7 +241,7 @@ def _read_column(column: pa.Array, name: str, place: str) -> pa.Array:
 
 
 def _refuse_row(place: str, wrong: pa.Array | pa.ChunkedArray, reason: str, values: pa.Array | None = None) -> None:
-    """Raises `DataError` for the first row that is wrong."""
+    """Raise `DataError` for the first row that is wrong, if any."""
     row = pc.index(wrong, True).as_py()
     if row >= 0:
         shown = "" if values is None else f" ({values[row].as_py()})"
@@ -258,7 +258,7 @@ def _refuse_repeats(place: str, column: pa.ChunkedArray, reason: str) -> None:
 
 
 def _is_sorted(counts: pa.Table) -> bool:
-    """Whether rows are by count, highest first, then by word; `first_seen` need not be dense."""
+    """Whether rows are sorted by count, highest first, then by word; `first_seen` need not be dense."""
     numbers, words = counts["count"].to_numpy(), counts["word"].combine_chunks()
     ties = np.flatnonzero(numbers[1:] == numbers[:-1])
     before, after = words.take(pa.array(ties)), words.take(pa.array(ties + 1))
@@ -266,7 +266,7 @@ def _is_sorted(counts: pa.Table) -> bool:
 
 
 def binary_buffers(words: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """Words of a table column as `text_buffers` gives them."""
+    """The buffers of the words in a table column, as `text_buffers` returns them."""
     return text_buffers(words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words)
 
 
