@@ -1,16 +1,16 @@
-"""Decoders of tokenizers that come from elsewhere: how Hugging Face makes text of tokens, step by step.
+"""Decoders of imported tokenizers: turn tokens into text step by step, as Hugging Face's decoders do.
 
-Each step turns a list of strings into another one, and the text is what is left, joined:
+Each step turns a list of strings into another list. After the last step, the strings are joined to the text:
 
-    byte_fallback   runs of tokens such as `<0xE2>` become characters; of a run that is no UTF-8 each becomes U+FFFD
-    fuse            all strings become one
-    strip           a character is taken off the start and the end of each string, so many times at most
-    replace         a text, or the matches of a pattern, by another text, in each string
-    metaspace       a mark becomes a space; with `prepend`, those of the first string go
-    wordpiece       spaces between strings, but before those with the prefix, which goes; `cleanup`: no spaces before punctuation
-    bpe_suffix      the suffix becomes a space, that of the last string goes
-    byte_level      visible bytes become text; a string with another character stays as it is
-    join            the strings with a text between them
+    byte_fallback   turns runs of tokens such as `<0xE2>` into characters; if a run is not UTF-8, each token becomes U+FFFD
+    fuse            joins all strings into one
+    strip           removes a character from the start and the end of each string, at most `start` and `end` times
+    replace         replaces a text, or the matches of a pattern, with another text in each string
+    metaspace       replaces a mark with a space; with `prepend`, removes it from the first string
+    wordpiece       removes the prefix, or puts a space before a string without it; `cleanup` removes spaces before punctuation
+    bpe_suffix      replaces the suffix with a space; removes it from the last string
+    byte_level      turns visible bytes into text; a string with any other character is not changed
+    join            joins the strings with a text between them
 
 `Decoder.of([{"name": "bpe_suffix", "suffix": "</w>"}]).decode(["lo", "w</w>", "b</w>"])` is `low b`.
 """
@@ -29,7 +29,7 @@ from tokenmill.text.patterns import compile_pattern, find_matches
 from tokenmill.unicode_text import check_unicode
 
 _BYTE = re.compile(r"<0x(\+?[0-9A-Fa-f]{1,2})>")
-#: What `cleanup` replaces, in this order.
+#: The replacements of `cleanup`, in order.
 _CLEANUP = (
     *((f" {mark}", mark) for mark in ".?!,"),
     (" ' ", "'"),
@@ -38,13 +38,13 @@ _CLEANUP = (
     (" do not", " don't"),
     *((f" {ending}", ending) for ending in ("'s", "'ve", "'re")),
 )
-#: How many steps a decoder has at most, and how many times as long each can make a text by replacing.
+#: The largest number of steps of a decoder, and the factor by which a replacement can lengthen a text at most.
 MOST_STEPS, MOST_GROWTH = 20, 1000
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """Steps one after the other, each a name and its options. Raises `UsageError` for what is not known."""
+    """A sequence of steps, each a name with options. Raises `UsageError` for an unknown step or invalid options."""
 
     steps: tuple[tuple[str, Mapping[str, Any]], ...]
 
@@ -56,7 +56,7 @@ class Decoder:
 
     @classmethod
     def of(cls, spec: Sequence[Any] | None) -> Decoder | None:
-        """A decoder from what stands in files, a list of objects with `name` and options; None stands for none."""
+        """Parse a decoder from a file: a list of objects with `name` and options, or None for no decoder. Raises `UsageError`."""
         if spec is None:
             return None
         for step in spec:
@@ -66,11 +66,11 @@ class Decoder:
 
     @property
     def spec(self) -> list[dict[str, Any]]:
-        """What stands in files, as `of` takes it."""
+        """The form for files, which `of` parses."""
         return [{"name": name, **options} for name, options in self.steps]
 
     def decode(self, tokens: list[str]) -> str:
-        """The text of tokens. Raises InvalidTextError for a pattern that takes too long."""
+        """Decode tokens to text. Raises InvalidTextError if a pattern takes too long."""
         for name, options in self.steps:
             tokens = _STEPS[name][0](tokens, **options)
         return "".join(tokens)
@@ -202,7 +202,7 @@ def _join(tokens: list[str], content: str) -> list[str]:
     return [content.join(tokens)]
 
 
-#: What each step does, and its options.
+#: The function of each step, and the types of its options.
 _STEPS: dict[str, tuple[Callable[..., list[str]], dict[str, type]]] = {
     "byte_fallback": (_spell_bytes, {}),
     "fuse": (_fuse, {}),

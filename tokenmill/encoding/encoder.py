@@ -1,4 +1,4 @@
-"""The working memory of a tokenizer: kernel tables, and a cache of words that grows with what it has seen, up to a bound."""
+"""The encoder: the kernel tables of a tokenizer, its scratch memory, and a cache of words that grows up to a bound."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tokenmill.models.base import Model
 from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import Block, PreTokenizer
 
-#: Words that the cache has room for at first (2 MiB) and at most (32 MiB): a small table stays in the processor's cache.
+#: The number of words that the cache has room for at first (2 MiB) and at most (32 MiB). A small table fits into the CPU cache.
 FIRST_WORDS, CACHE_WORDS = 1 << 15, 3 << 18
 CACHE_ARENA_BYTES = 32 << 20
 CACHE_IDS = 1 << 23
-#: Ids for which there is room that is used again (64 MiB, as far as it is written to); larger batches get memory of their own.
+#: The largest id buffer that is reused between batches, in ids (64 MiB). Larger batches allocate their own.
 _MOST_ROOM = 1 << 24
 
 
 class Encoded(NamedTuple):
-    """A batch as ids, and what was lost of it.
+    """A batch as ids, with counts of what could not be encoded.
 
-    `unknown`: bool[d], which texts hold something without an id (-1, or -2 for a word with too many characters).
-    `unknown_words` and `long_words`: for how many words a WordPiece model has put an unk token, the long ones being those over
-    its limit. `specials`: how many special tokens were found inside the texts.
+    `unknown`: bool[d], which texts contain something without an id (-1, or -2 for a word with too many characters).
+    `unknown_words` and `long_words`: how many words a WordPiece model replaced with the unk token, because no tokens fit or
+    because the word is over the limit. `specials`: how many special tokens were found inside the texts.
     """
 
     ids: pa.LargeListArray
@@ -39,7 +39,7 @@ class Encoded(NamedTuple):
 
 
 class Encoder:
-    """Encodes batches of texts with one normalizer, one pre-tokenizer and one model. Not for two threads at once."""
+    """Encodes batches of texts with one normalizer, one pre-tokenizer and one model. Not thread-safe."""
 
     def __init__(self, model: Model, pretokenizer: PreTokenizer, normalizer: Normalizer) -> None:
         self._model, self._pretokenizer, self._tables = model, pretokenizer, model.tables
@@ -62,7 +62,7 @@ class Encoder:
         self._unk_of_words = model.vocab[model.unk_token] if replaces_words and model.unk_token is not None else None
 
     def encode(self, texts: pa.Array) -> Encoded:
-        """Ids of a large_string or large_binary array."""
+        """Encode a large_string or large_binary array."""
         text, doc_ends = self._normalizer.normalize(*text_buffers(texts))
         self._forget_when_full()
         ids = self._room_for(text)
@@ -77,7 +77,7 @@ class Encoder:
         return Encoded(wrap_lists(ids, offsets), *settled)
 
     def _encode_block(self, block: Block, ids: np.ndarray, used: int, doc_ids: np.ndarray) -> tuple[np.ndarray, int]:
-        """Encode a block behind `used` ids; gives them in larger memory where they had no room, and how many they are then."""
+        """Encode a block, writing after the first `used` ids. Returns the ids, in a larger array if needed, and their number."""
         self._grow_for(block)
         found = encode.encode_block(self._tables, self._cache, *block, ids, used, doc_ids)
         if found < 0:
@@ -87,16 +87,16 @@ class Encoder:
         return ids, found
 
     def _room_for(self, text: np.ndarray) -> np.ndarray:
-        """Room for the ids of a text: one id a byte, and what the kernel writes in vain."""
+        """An array for the ids of a text: `ids_per_byte` for each byte, and scratch space past the last id for the kernel."""
         size = self._ids_per_byte * text.size + encode.IDS_IN_VAIN
         if size > _MOST_ROOM:
-            return np.empty(size, np.int32)  # What no id is written to costs address space alone.
+            return np.empty(size, np.int32)  # Pages that are never written to cost only address space.
         if size > self._room.size:
             self._room = np.empty(size, np.int32)
         return self._room
 
     def _keep(self, ids: np.ndarray) -> np.ndarray:
-        """The ids in memory of their own."""
+        """Copy the ids out of the reused buffer; ids in other memory are returned as they are."""
         if ids.base is not self._room:
             return ids
         kept = np.frombuffer(pa.allocate_buffer(ids.nbytes), np.int32)
@@ -104,7 +104,7 @@ class Encoder:
         return kept
 
     def trace(self, texts: pa.Array, unit: str) -> tuple[Encoded, Trace]:
-        """As `encode`, and where each token comes from, in `bytes` or `characters`: slower, for each word is looked for again."""
+        """As `encode`; also returns where each token comes from, in `bytes` or `characters`. Slower: it locates every word."""
         original = text_buffers(texts)
         text, doc_ends, origins = self._normalizer.align(*original)
         self._forget_when_full()
@@ -123,7 +123,10 @@ class Encoder:
         return Encoded(wrap_lists(ids, placer.token_offsets), *settled), trace
 
     def _settle_unknown(self, ids: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, int, int]:
-        """Put the unk token of a WordPiece model where a word has no ids, or find the texts without one."""
+        """Replace words without ids with the unk token of a WordPiece model; for other models, find the texts with unknown parts.
+
+        Returns `unknown`, `unknown_words` and `long_words` of `Encoded`.
+        """
         found = np.zeros(offsets.size - 1, bool)
         places = np.flatnonzero(ids < 0) if self._can_fail else np.empty(0, np.int64)
         if self._unk_of_words is None:
@@ -134,14 +137,14 @@ class Encoder:
         return found, unknown, long
 
     def _grow_for(self, block: Block) -> None:
-        """Room for every word of a block, if all were new, as far as the bound allows."""
+        """Grow the table so that all words of a block fit even if all are new, up to the bound."""
         table = self._cache.table
         wanted = int(table.fill[tables.ENTRIES_USED]) + block.word_ends.size
         if wanted > tables.most_words(table):
             self._cache = self._cache._replace(table=tables.grow_table(table, wanted))
 
     def _forget_when_full(self) -> None:
-        """Empty the cache of what it has learnt when it is nearly full: new words should find room."""
+        """Empty the cache when it is nearly full, so that there is room for new words."""
         entries, arena_bytes, ids = self._fill() - self._fill_of_whole
         if entries > 0.9 * CACHE_WORDS or arena_bytes > 0.9 * CACHE_ARENA_BYTES or ids > 0.9 * CACHE_IDS:
             tables.empty_table(self._cache.table)
@@ -149,12 +152,12 @@ class Encoder:
             self._remember_whole_words()
 
     def _remember_whole_words(self) -> None:
-        """Words that are a token whatever the rules make of them: an empty cache has room for all, and goes before merging."""
+        """Put the words that are always one token into the empty cache. Encoding looks there first, so they are not merged."""
         if self._whole.ids.size:
             ids = np.concatenate([self._whole.ids, np.zeros(encode.IDS_IN_VAIN, np.int32)])
             encode.remember_words(self._cache, self._whole.text, self._whole.ends, read_only(ids))
         self._fill_of_whole = self._fill()
 
     def _fill(self) -> np.ndarray:
-        """int64[3]: entries, bytes of the arena and ids of the cache that are used."""
+        """int64[3]: how many entries, bytes of the arena and ids of the cache are in use."""
         return np.concatenate([self._cache.table.fill, self._cache.ids_used])

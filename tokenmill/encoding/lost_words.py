@@ -1,4 +1,4 @@
-"""Why a model without an unk token cannot encode a text: the first character or word that is lost, and where."""
+"""Explains why a model without an unk token cannot encode a text: names the first unknown character or word, and its place."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tokenmill.text.pretokenizers import PreTokenizer
 
 
 class PlaceNamer:
-    """Names places of a text, which may be only what follows character `first` of it, as it was before normalizing.
+    """Names places in a text as it was before normalizing. `text` may be the part of a text from character `first` on.
 
-    `text` is the normalized one. With nfkc, the `x` of `ﬁx` stands at `character 1 (2 when normalized)`.
+    The attribute `text` is the normalized text. With nfkc, the `x` of `ﬁx` is at `character 1 (2 when normalized)`.
     """
 
     def __init__(self, text: str, normalizer: Normalizer, first: int) -> None:
@@ -28,7 +28,7 @@ class PlaceNamer:
             self.text = data.tobytes().decode()
 
     def name(self, position: int) -> str:
-        """Where character number `position` of the normalized text comes from."""
+        """Name the place that character number `position` of the normalized text comes from."""
         if not self._changes:
             return f"character {self._first + position}"
         place = len(self.text[:position].encode())
@@ -38,7 +38,7 @@ class PlaceNamer:
 
 
 def describe_lost_character(model: Model, pretokenizer: PreTokenizer, place: str, namer: PlaceNamer) -> str:
-    """Which character the alphabet lacks, where, and what to do about it."""
+    """Say which character is not in the alphabet, where it is and what to do."""
     forms = model.character_forms.reshape(-1, CODE_POINTS)
     for ids, where in ((forms.max(axis=0), ""), (forms.min(axis=0), " where it stands")):
         for position, character in _kept_characters(pretokenizer, namer.text):
@@ -49,17 +49,17 @@ def describe_lost_character(model: Model, pretokenizer: PreTokenizer, place: str
 
 
 def _kept_characters(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, str]]:
-    """The characters that reach the model, with their places; whitespace that marks a word is a space."""
+    """The characters that reach the model, with their positions. Whitespace that marks the start of a word becomes a space."""
     for position, character in enumerate(text):
         if not pretokenizer.lossless and character.isspace():
             if pretokenizer.drops_spaces or position + 1 == len(text) or text[position + 1].isspace():
-                continue  # dropped with the text's other whitespace
+                continue  # The pre-tokenizer drops this whitespace.
             character = " "
         yield position, character
 
 
 def describe_lost_word(model: Model, pretokenizer: PreTokenizer, place: str, namer: PlaceNamer) -> str:
-    """Which word tokens do not make up or is too long, at which character of the text, and what to do about it."""
+    """Say which word is too long or cannot be split into tokens, where it is and what to do."""
     data = namer.text.encode()
     fine: set[bytes] = set()
     for word, start in _place_words(pretokenizer, data):
@@ -72,7 +72,7 @@ def describe_lost_word(model: Model, pretokenizer: PreTokenizer, place: str, nam
 
 
 def _place_words(pretokenizer: PreTokenizer, data: bytes) -> Iterator[tuple[bytes, int]]:
-    """Words, and the bytes where they begin; a marked one begins at its whitespace."""
+    """The words, with the byte at which each begins. A word with a space marker begins at its whitespace."""
     position = 0
     for block in pretokenizer.blocks(np.frombuffer(data, np.uint8), np.array([len(data)])):
         start = block.first

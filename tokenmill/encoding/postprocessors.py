@@ -1,4 +1,4 @@
-"""From token ids to the rows that a model takes: templates, pairs, truncation, padding, masks and type ids, a batch at a time."""
+"""Turns batches of token ids into rows for a model: templates, pairs, truncation, padding, masks and type ids."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _EMPTY = np.zeros(1, np.int64)
 
 @dataclass(frozen=True)
 class Truncation:
-    """Rows of at most `max_length` tokens, special ones included.
+    """Truncation to rows of at most `max_length` tokens, including special tokens.
 
-    What is cut off comes as further rows where asked for, each beginning with the last `stride` tokens of the one before.
-    `strategy`: which of two texts is cut; `side`: where. Raises UsageError for values that are wrong.
+    If overflow is kept, the tokens cut off become further rows, and each begins with the last `stride` tokens of the row before.
+    `strategy`: which of two texts is cut; `side`: at which end. Raises UsageError for invalid values.
     """
 
     max_length: int
@@ -39,8 +39,9 @@ class Truncation:
 
 @dataclass(frozen=True)
 class Padding:
-    """Rows filled up with `token`: to `length` tokens, or where that is None to the longest row of the batch; and then to a
-    multiple of `multiple_of`. Rows that are longer stay as they are. Raises UsageError for values that are wrong.
+    """Padding of rows with `token`, to `length` tokens or, if it is None, to the length of the longest row of the batch.
+
+    The length is rounded up to a multiple of `multiple_of`. Longer rows are not changed. Raises UsageError for invalid values.
     """
 
     token: str
@@ -63,9 +64,9 @@ class Tokens(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows for a model: `offsets` int64[r + 1], `texts` int64[r], the text of each row, and what `RowArrays` says of tokens.
+    """Rows for a model: `offsets` int64[r + 1]; `texts` int64[r], the text of each row; `arrays`, the `RowArrays` of the tokens.
 
-    `cut`: how many tokens of texts stand in no row.
+    `cut`: how many tokens of the texts are in no row.
     """
 
     offsets: np.ndarray
@@ -84,9 +85,9 @@ def build_rows(
     overflow: bool = False,
     padding: Padding | None = None,
 ) -> Rows:
-    """The rows of a batch; `elements` are those of a template, `ids` says what their tokens are.
+    """Build the rows of a batch. `elements` are those of a template, `ids` maps their tokens to ids.
 
-    Raises UsageError where a row has no room for a token of a text that is to be cut.
+    Raises UsageError if a row has no room for any token of a text that must be cut.
     """
     added = sum(element.sequence == TOKEN for element in elements)
     texts, windows = _cut_texts(first, second, truncation, added, overflow=overflow)
@@ -106,7 +107,7 @@ def build_rows(
 
 
 def _pad_lengths(lengths: np.ndarray, padding: Padding | None) -> np.ndarray:
-    """How long the rows become."""
+    """The lengths of the rows with padding."""
     if padding is None or not lengths.size:
         return lengths
     length = int(lengths.max()) if padding.length is None else padding.length
@@ -116,7 +117,7 @@ def _pad_lengths(lengths: np.ndarray, padding: Padding | None) -> np.ndarray:
 def _cut_texts(
     first: Tokens, second: Tokens | None, truncation: Truncation | None, added: int, *, overflow: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`texts` int64[r] and `windows` int64[r, 4]: which tokens of the first and of the second text stand in each row."""
+    """`texts` int64[r] and `windows` int64[r, 4]: the range of tokens of the first and of the second text in each row."""
     lengths = np.diff(first.offsets)
     others = np.zeros_like(lengths) if second is None else np.diff(second.offsets)
     texts = np.arange(lengths.size)
@@ -137,9 +138,9 @@ def _cut_texts(
 
 
 def find_crowded(lengths: np.ndarray, others: np.ndarray, truncation: Truncation | None, added: int) -> np.ndarray:
-    """bool[d]: pairs that cannot be cut, for the text that stays whole leaves no room for a token of the other beyond the stride.
+    """bool[d]: pairs that cannot be cut, because the uncut text leaves no room for a token of the other beyond the stride.
 
-    `lengths` and `others` int64[d]: tokens of the first and of the second texts; `added`: special ones of a row.
+    `lengths` and `others` int64[d]: the tokens of the first and of the second texts; `added`: the special tokens of a row.
     """
     if truncation is None or truncation.strategy == "longest_first":
         return np.zeros(lengths.size, bool)
@@ -149,7 +150,7 @@ def find_crowded(lengths: np.ndarray, others: np.ndarray, truncation: Truncation
 
 
 def find_room(truncation: Truncation, added: int) -> int:
-    """How many tokens of texts a row has room for beside `added` special ones. Raises UsageError for too few."""
+    """How many tokens of texts fit into a row with `added` special tokens. Raises UsageError if they are too few."""
     room = truncation.max_length - added
     if room < 1 or truncation.stride >= room:
         raise UsageError(
@@ -164,9 +165,9 @@ def _whole(lengths: np.ndarray) -> np.ndarray:
 
 
 def _window(lengths: np.ndarray, room: np.ndarray, truncation: Truncation, *, overflow: bool) -> tuple[np.ndarray, np.ndarray]:
-    """`texts` int64[r] and spans int64[r, 2]: what of each text stands in each row that it has.
+    """`texts` int64[r] and spans int64[r, 2]: the text of each row and the range of its tokens in the row.
 
-    A text of 10 tokens in windows of 4 with a stride of 1: `[0, 4)`, `[3, 7)`, `[6, 10)`.
+    A text of 10 tokens in windows of 4 with a stride of 1 has the spans `[0, 4)`, `[3, 7)`, `[6, 10)`.
     """
     cut = lengths > room
     step = room - truncation.stride
@@ -190,7 +191,7 @@ def _window(lengths: np.ndarray, room: np.ndarray, truncation: Truncation, *, ov
 def _cut_both(
     lengths: np.ndarray, others: np.ndarray, room: int, truncation: Truncation, *, overflow: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both texts of each row, the longer one cut down to the shorter one first, as Hugging Face does it."""
+    """The spans of both texts of each row. The longer text is cut to the length of the shorter first, as Hugging Face does."""
     if overflow:
         raise UsageError("what is cut off two texts cannot become rows of its own; truncate only_first or only_second")
     shorter, longer = np.minimum(lengths, others), np.maximum(lengths, others)

@@ -1,4 +1,4 @@
-"""Texts as models take them: encoded, put into rows by the tokenizer's template, and traced back to where they came from."""
+"""Prepares texts as model input: encodes them, builds rows with the tokenizer's template, and computes offsets."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Encoding:
-    """One row for a model. All lists are of one length.
+    """One row for a model. All lists have the same length.
 
-    `offsets`: where in its text each token begins and ends, (0, 0) for special tokens and padding; `word_ids`: which word of its
-    text it is of, None for those. `overflowing`: the rows that truncation cut off, if it was asked to keep them.
+    `offsets`: where each token begins and ends in its text, (0, 0) for special tokens and padding. `word_ids`: the word of its
+    text that each token belongs to, None for special tokens and padding. `overflowing`: the rows cut off by truncation, if kept.
     """
 
     ids: list[int]
@@ -45,7 +45,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Processed:
-    """A batch of rows; `texts` int64[r] says which text each is of, several rows being of one where it overflows."""
+    """A batch of rows. `texts` (int64[r]) is the index of each row's text; a text that overflows has several rows."""
 
     rows: Rows
     trace: Trace | None
@@ -62,11 +62,11 @@ class Processed:
         return row_columns(self.rows)
 
     def offsets(self) -> np.ndarray:
-        """int64[n, 2]: where in its text each token of `rows.arrays` begins and ends."""
+        """int64[n, 2]: where each token of `rows.arrays` begins and ends in its text."""
         return take_sources(self._traced().spans, self.rows.arrays.sources, missing=0)
 
     def word_ids(self) -> np.ndarray:
-        """int64[n]: which word of its text each token is of, -1 for special tokens and padding."""
+        """int64[n]: the word of its text that each token belongs to, -1 for special tokens and padding."""
         return take_sources(self._traced().words, self.rows.arrays.sources, missing=-1)
 
     def _traced(self) -> Trace:
@@ -76,7 +76,7 @@ class Processed:
 
 
 def row_columns(rows: Rows) -> dict[str, pa.Array]:
-    """The columns of shards that rows can fill, by name."""
+    """The rows as columns of a shard, by name."""
     arrays = rows.arrays
     masks = {"attention_mask": arrays.attention, "token_type_ids": arrays.types, "special_tokens_mask": arrays.special}
     return {
@@ -86,7 +86,7 @@ def row_columns(rows: Rows) -> dict[str, pa.Array]:
 
 
 def take_sources(values: np.ndarray, sources: np.ndarray, *, missing: int) -> np.ndarray:
-    """What is known of the tokens of texts, for the tokens of rows."""
+    """Take the values of the tokens in rows from those of the tokens in texts; `missing` for a source below 0."""
     taken = np.full((sources.size, *values.shape[1:]), missing, values.dtype)
     inside = sources >= 0
     taken[inside] = values[sources[inside]]
@@ -105,7 +105,7 @@ def process_texts(
     unit: str | None = None,
     allow_special: Allowed = False,
 ) -> Processed:
-    """`Tokenizer.process_batch`."""
+    """Implements `Tokenizer.process_batch`."""
     arrays = [large_strings(one) for one in (texts, pairs) if one is not None]
     _check_request(tokenizer, arrays, padding, unit)
     encoded, traces = zip(*(_encode_known(tokenizer, array, unit, allow_special) for array in arrays), strict=True)
@@ -136,7 +136,7 @@ def _check_request(tokenizer: Tokenizer, arrays: Sequence[pa.Array], padding: Pa
 
 
 def process_text(tokenizer: Tokenizer, text: str, pair: str | None = None, **options: Any) -> Encoding:
-    """`Tokenizer.process`."""
+    """Implements `Tokenizer.process`."""
     options = {"unit": "characters", **options}
     processed = process_texts(tokenizer, [text], None if pair is None else [pair], **options)
     first, *others = list_encodings(tokenizer, processed)
@@ -144,7 +144,7 @@ def process_text(tokenizer: Tokenizer, text: str, pair: str | None = None, **opt
 
 
 def list_encodings(tokenizer: Tokenizer, processed: Processed) -> list[Encoding]:
-    """The rows of a batch, for people."""
+    """The rows of a batch as a list of `Encoding`."""
     arrays, names = processed.rows.arrays, tokenizer.model.token_of_id
     spans, words = processed.offsets().tolist(), processed.word_ids().tolist()
     columns = [column.tolist() for column in (arrays.ids, arrays.types, arrays.attention, arrays.special)]
@@ -159,7 +159,7 @@ def list_encodings(tokenizer: Tokenizer, processed: Processed) -> list[Encoding]
 
 
 def name_specials(tokenizer: Tokenizer) -> str:
-    """The special tokens there are, for messages."""
+    """List the special tokens of a tokenizer for a message."""
     specials = tokenizer.special_tokens
     return f"its special tokens are {', '.join(specials[:5])}" if specials else "it has no special tokens"
 

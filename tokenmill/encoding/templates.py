@@ -1,9 +1,9 @@
-"""Templates: which special tokens stand around the tokens of a text, or of two, and which type ids all of them have.
+"""Templates: the special tokens around the tokens of one or two texts, and the type ids of all tokens.
 
-    <s> $A </s>                            of a text
-    [CLS] $A [SEP] $B:1 [SEP]:1            of two; `:1` is the type id, 0 where none is given
+    <s> $A </s>                            for one text
+    [CLS] $A [SEP] $B:1 [SEP]:1            for two texts; `:1` is the type id, 0 by default
 
-Stored in the tokenizer file as `postprocessor`. What Hugging Face calls TemplateProcessing.
+A template is stored in the tokenizer file as `postprocessor`. Hugging Face calls it TemplateProcessing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from tokenmill.errors import UsageError
 
-#: `Element.sequence` of a special token, of the first text, of the second.
+#: The `Element.sequence` of a special token, of the first text and of the second text.
 TOKEN, FIRST, SECOND = 0, 1, 2
 _SEQUENCES = {"$A": FIRST, "$B": SECOND}
 MOST_TYPE = 127
@@ -22,7 +22,7 @@ MOST_TYPE = 127
 
 @dataclass(frozen=True)
 class Element:
-    """One part of a template: a special token, or the tokens of a text (`sequence`); and the type id of either."""
+    """One part of a template: a special token or the tokens of a text (see `sequence`), with a type id."""
 
     token: str
     sequence: int
@@ -30,7 +30,7 @@ class Element:
 
     @classmethod
     def of(cls, text: str) -> Element:
-        """`$B:1` is the second text with type 1, `[SEP]` a token with type 0."""
+        """Parse an element: `$B:1` is the second text with type 1, `[SEP]` is a token with type 0. Raises UsageError."""
         token, colon, number = text.rpartition(":")
         if not (colon and number.isascii() and number.isdigit()) or not token:
             token, number = text, "0"
@@ -52,10 +52,10 @@ _PLAIN_PAIR = (Element("$A", FIRST), Element("$B", SECOND, 1))
 
 @dataclass(frozen=True)
 class Template:
-    """What is put around a text (`single`) and around two (`pair`). The default adds nothing.
+    """The template for one text (`single`) and for two texts (`pair`). The default adds nothing.
 
-    `Template.of("<s> $A </s>").single` has three elements; its `pair` is `$A $B:1`, as for every template without one.
-    Raises UsageError for a template that does not hold each text once.
+    `Template.of("<s> $A </s>").single` has three elements; its `pair` is `$A $B:1`, the default.
+    Raises UsageError if a template does not contain each text exactly once.
     """
 
     single: Elements = _PLAIN
@@ -69,7 +69,10 @@ class Template:
 
     @classmethod
     def of(cls, spec: Template | str | Sequence[str] | Mapping[str, Any] | None) -> Template:
-        """From what stands in files: `{"single": ..., "pair": ...}` of texts cut at spaces, or of lists of their parts."""
+        """Parse a template from a file: `{"single": ..., "pair": ...}`, each a string cut at spaces or a list of elements.
+
+        A string or a list is taken as `single`, None as the default. Raises UsageError.
+        """
         if isinstance(spec, Template):
             return spec
         if spec is None:
@@ -81,7 +84,7 @@ class Template:
 
     @property
     def spec(self) -> dict[str, Any] | None:
-        """What stands in files, as `of` takes it; None for the default."""
+        """The form for files, which `of` parses; None for the default."""
         if self.is_empty:
             return None
         written = {"single": _write_elements(self.single)}
@@ -89,22 +92,22 @@ class Template:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is added."""
+        """Whether the template adds nothing."""
         return self == Template()
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The special tokens that it takes, each once."""
+        """The special tokens in the template, each once."""
         return tuple(dict.fromkeys(element.token for element in (*self.single, *self.pair) if element.sequence == TOKEN))
 
     def elements(self, *, pair: bool, add_special_tokens: bool = True) -> Elements:
-        """The elements for a text or for two; without special tokens, the texts alone, with their types."""
+        """The elements for one text or two. Without special tokens, these are only the texts with their types."""
         elements = self.pair if pair else self.single
         return elements if add_special_tokens else tuple(element for element in elements if element.sequence != TOKEN)
 
 
 def check_template(template: Template, special_tokens: Collection[str]) -> None:
-    """Raise UsageError for a token of a template that is no special token."""
+    """Raise UsageError if a token of the template is not a special token."""
     for token in template.tokens:
         if token not in special_tokens:
             raise UsageError(f"template: {token!r} is no special token of this tokenizer; give it one, or take it out")
@@ -118,6 +121,6 @@ def _read_elements(value: Any) -> Elements:
 
 
 def _write_elements(elements: Elements) -> str | list[str]:
-    """One text, unless a token holds whitespace."""
+    """Write the elements as one string, or as a list if a token contains whitespace."""
     parts = [str(element) for element in elements]
     return " ".join(parts) if all(len(part.split()) == 1 for part in parts) else parts

@@ -1,4 +1,4 @@
-"""Token ids as people have them: lists, arrays of NumPy, torch, JAX and Arrow, cells of a shard."""
+"""Reads token ids in the forms that callers have: lists, NumPy, torch, JAX and Arrow arrays, and cells of a shard."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pyarrow as pa
 
 
 def list_ids(ids: Any) -> list[int]:
-    """Ids as a list of plain numbers: `list_ids(pa.scalar([1, 2]))` is `[1, 2]`.
+    """Convert ids to a list of int: `list_ids(pa.scalar([1, 2]))` is `[1, 2]`.
 
-    A missing cell (null) has no ids. Raises TypeError for what is no sequence of whole numbers.
+    A null cell gives an empty list. Raises TypeError for anything that is not a sequence of integers.
     """
     if isinstance(ids, pa.Scalar | pa.Array | pa.ChunkedArray):
         values = ids.as_py() if isinstance(ids, pa.Scalar) else ids.to_pylist()

@@ -1,4 +1,4 @@
-"""Which part of its text, as it was before normalizing, each token comes from, in bytes or characters; and which word."""
+"""Traces tokens to the part of the text (before normalizing) that they come from, in bytes or characters, and to their word."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tokenmill.text.stages import Alignment
 
 
 class Trace(NamedTuple):
-    """Tokens of a batch: `spans` int64[t, 2], where each begins and ends in its text; `words` int64[t], which word it is of."""
+    """Tokens of a batch: `spans` int64[t, 2], where each begins and ends in its text; `words` int64[t], the word of each."""
 
     spans: np.ndarray
     words: np.ndarray
 
 
 class TokenLengths:
-    """What a model's tokens are in the text: bytes of each id, characters that have one, and whether unknown ones are joined."""
+    """The length in bytes of each id, which characters have an id, and whether adjacent unknown characters share a token."""
 
     def __init__(self, model: Model) -> None:
         self.lengths = np.full(model.embedding_rows + 2, kernel.UNKNOWN_LENGTH, np.int64)
@@ -38,7 +38,7 @@ class TokenLengths:
 
 
 class WordPlacer:
-    """Collects the words of a batch with their places in the normalized text, and then tells those of the tokens."""
+    """Collects the words of a batch with their places in the normalized text, then computes the places of the tokens."""
 
     def __init__(self, text: np.ndarray, pretokenizer: PreTokenizer) -> None:
         self._text, self._pretokenizer = text, pretokenizer
@@ -48,7 +48,7 @@ class WordPlacer:
         self._words = self._position = 0
 
     def add(self, block: Block, token_ends: np.ndarray) -> None:
-        """The words of a block, and how many tokens of the batch there are behind each: int64[w]."""
+        """Add the words of a block. `token_ends` (int64[w]) is the end of each word's tokens within the batch."""
         if self._pretokenizer.lossless:
             ends = block.word_ends.copy()
             spans = np.stack([np.concatenate([np.array([block.first]), ends[:-1]])[: ends.size], ends], axis=1)
@@ -63,7 +63,7 @@ class WordPlacer:
 
     @property
     def token_offsets(self) -> np.ndarray:
-        """int64[d + 1]: the tokens of each document."""
+        """int64[d + 1]: the offsets of each document's tokens."""
         ends = np.concatenate([np.zeros(1, np.int64), *self._token_ends])
         return ends[np.concatenate(self._doc_words)]
 
@@ -75,7 +75,7 @@ class WordPlacer:
         original: tuple[np.ndarray, np.ndarray],
         unit: str,
     ) -> Trace:
-        """The places of all tokens, from the beginnings of their texts on; `original`: the batch before normalizing."""
+        """The places of all tokens, relative to the start of their texts. `original` is the batch before normalizing."""
         token_ends, word_spans = np.concatenate(self._token_ends), np.concatenate(self._spans)
         spans = np.empty((ids.size, 2), np.int64)
         kernel.place_tokens(
@@ -93,16 +93,16 @@ class WordPlacer:
 
 
 def join_traces(trace: Trace, offsets: np.ndarray, split: SplitTexts, texts: pa.Array, unit: str) -> Trace:
-    """Of the parts of texts, in bytes, the trace of the texts in `unit`: found tokens are words of their own.
+    """Combine the trace of the parts of texts, in bytes, to the trace of the texts, in `unit`. Each found token is its own word.
 
-    `offsets`: int64[p + 1], the tokens of each part.
+    `offsets`: int64[p + 1], the offsets of each part's tokens.
     """
     text, (_, part_ends) = text_buffers(texts)[0], text_buffers(split.parts)
     sizes, tokens = np.diff(part_ends, prepend=0), np.diff(offsets)
     before, hits = split.hits[:, 0], offsets[split.hits[:, 0] + 1]
     first_parts = np.concatenate([np.zeros(1, np.int64), split.part_ends])[:-1]
     first_of_part = np.repeat(first_parts, np.diff(split.part_ends, prepend=0))
-    # The words of a part are numbered from 0 on; behind each but the last of its text stands a found one.
+    # The words of a part are numbered from 0. A found token follows every part but the last one of its text.
     part_words = np.zeros(tokens.size, np.int64)
     part_words[tokens > 0] = trace.words[offsets[1:][tokens > 0] - 1] + 1
     words_before = np.concatenate([np.zeros(1, np.int64), np.cumsum(part_words + 1)])
@@ -118,7 +118,7 @@ def join_traces(trace: Trace, offsets: np.ndarray, split: SplitTexts, texts: pa.
 
 
 def to_original(spans: np.ndarray, origins: Alignment) -> np.ndarray:
-    """Spans of the normalized batch as spans of the batch itself."""
+    """Convert spans of the normalized batch to spans of the original batch."""
     if origins is None or not spans.size:
         return spans
     last = len(origins) - 1
@@ -129,7 +129,7 @@ def to_original(spans: np.ndarray, origins: Alignment) -> np.ndarray:
 
 
 def to_characters(spans: np.ndarray, text: np.ndarray) -> np.ndarray:
-    """Spans of bytes as spans of characters: the first and the last one that it has a byte of."""
+    """Convert spans of bytes to spans of characters, from the first to the last character that a span has a byte of."""
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum((text & 0xC0) != 0x80)])
     # A byte inside a character belongs to the character that began before it.
     inside = np.concatenate([(text & 0xC0) == 0x80, np.zeros(1, np.bool_)])
