@@ -164,7 +164,8 @@ def test_sizes_that_are_none(size: float) -> None:
 
 
 _READ = """
-import sys, resource
+import re, sys
+from pathlib import Path
 from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
 from tokenmill.transforms.read import read_documents
 from tokenmill.transforms.splits import ReadOptions
@@ -174,7 +175,8 @@ splits = plan_splits(resolve_inputs([sys.argv[1]]), options=options)
 normalizer = Normalizer.of({"name": "replace", "pattern": "a", "content": "b" * 999})
 batches = [batch for split in splits for batch in read_documents(split, options, normalizer)]
 print([(reject.row, reject.size) for batch in batches for reject in batch.rejects])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+# Not ru_maxrss: a process inherits that from the one that started it.
+print(re.search("VmHWM:\\s+([0-9]+) kB", Path("/proc/self/status").read_text())[1])
 """
 
 
