@@ -1,4 +1,4 @@
-"""An Airflow DAG (2.4 or later): build every night, then verify. Put it into the folder of DAGs."""
+"""An Airflow DAG (2.4 or later): build every night, then verify. Put this file into your DAGs folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ with DAG(
     max_active_runs=1,
     default_args={"retries": 3, "retry_delay": timedelta(minutes=5)},
 ) as dag:
-    # A build that is tried again goes on where it stopped; one that finds another at work (exit code 4) is tried again later.
+    # A retried build resumes. A build that finds the folder held by another one (exit code 4) is retried later.
     build = BashOperator(
         task_id="build",
         bash_command="cd /srv/corpus && tokenmill build build.yaml --log-format json",
