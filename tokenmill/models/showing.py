@@ -1,12 +1,12 @@
-r"""How people see tokens, whatever their model: as the text that they stand for.
+r"""Display forms of tokens: shows tokens of any model as text that people can read.
 
-    of a byte-bpe       Ġthe     is shown as  ␣the
+    byte-bpe            Ġthe     is shown as  ␣the
                         å¦Ĥ      is shown as  如
-                        Ã        is shown as  \xc3, a byte that is no whole character
-    of a wordpiece      ##ing    is shown as  ##ing: what marks a token's place in a word stays
-    of any              a * 99   is shown as  aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa... (99 characters)
+                        Ã        is shown as  \xc3, a byte that is not a whole character
+    wordpiece           ##ing    is shown as  ##ing: the mark of its position in the word is kept
+    any model           a * 99   is shown as  aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa... (99 characters)
 
-Files, and the `tokens` of JSON, hold the visible form in place of it, which says exactly which bytes a token has.
+Files, and the `tokens` in JSON, contain the visible form instead, which gives the exact bytes of a token.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _KEPT = 40
 
 
 def spell_out(model: Model, token_id: int) -> str:
-    r"""The text that an id stands for, whole and as it is; bytes that are no whole character as `\xe1`: `Ġthe` is ` the`."""
+    r"""The full text of a token id, with bytes that are not a whole character as `\xe1`: `Ġthe` is ` the`."""
     return _spell(model, model.token_of_id[token_id]).decode("utf-8", "backslashreplace")
 
 
 def _spell(model: Model, token: str) -> bytes:
-    """One token alone: `Model.spellings` are those of a whole vocabulary, which takes its time."""
+    """The bytes of one token. `Model.spellings` would compute the bytes of the whole vocabulary."""
     return token.encode("utf-8", "surrogatepass") if token in model.reserved_tokens else model.alphabet.spell(token)
 
 
 def show_token(model: Model, token: str) -> str:
-    """A token of a vocabulary, for people. Special and added tokens stand for their own text."""
+    """The display form of a token of a vocabulary. Special and added tokens are shown as their own text."""
     return show_spelling(_spell(model, token)) if token in model.reserved_tokens else show_symbol(model.alphabet, token)
 
 
 def show_symbol(alphabet: Alphabet | ContinuationAlphabet, symbol: str) -> str:
-    """A base symbol, or what some of them make: its mark, if it has one, and what it stands for; byte tokens are their names."""
+    """The display form of a base symbol or a product: its mark, if any, and its text. Byte tokens are shown by name."""
     if alphabet.byte_fallback and symbol in bytes_of_tokens():
         return symbol
     prefix, suffix = _find_marks(alphabet, symbol)
@@ -54,12 +54,12 @@ def _find_marks(alphabet: Alphabet | ContinuationAlphabet, symbol: str) -> tuple
 
 
 def show_text(text: str) -> str:
-    """A text for people, as a token of this text shows."""
+    """The display form of a text, the same as that of a token with this text."""
     return show_spelling(text.encode("utf-8", "surrogatepass"))
 
 
 def show_spelling(spelling: bytes) -> str:
-    r"""Bytes as text in one line: `␣` for a space, escapes for what does not print, `\xe1` for bytes that are no character."""
+    r"""Show bytes as one line of text: `␣` for a space, escapes for unprintable characters, `\xe1` for invalid bytes."""
     text = spelling.decode("utf-8", "surrogateescape")
     if len(text) > MOST_SHOWN:
         return f"{_show_letters(text[:_KEPT])}... ({len(text):,} characters)"

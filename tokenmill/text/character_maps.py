@@ -1,6 +1,6 @@
-"""The tables of normalizers that look at single characters: several of them, one after the other, as one map.
+"""Tables of normalizers that look at single characters. Several normalizers in a row become one map.
 
-A form that decomposes (NFD, NFKD) can stand among them, once: but for the order of marks it looks at single characters too.
+One of them can be a decomposing form (NFD, NFKD): except for the order of marks, it looks at single characters too.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tokenmill.data import load_class_table, load_normalization_table
 from tokenmill.kernels import character_map, normalize
 from tokenmill.kernels.scan_classes import CODE_POINTS, MARK, WHITESPACE
 
-#: Code points that change, and what becomes of each.
+#: The code points that change, and what each becomes.
 Changes = dict[int, tuple[int, ...]]
 #: The bytes of a character, and the combining classes of its first and last code point.
 Entry = tuple[bytes, int, int]
 
-#: What is a map: a name, or a character and the text that takes its place.
+#: A step of a map: a name, or a character and its replacement.
 Step = str | tuple[str, str]
 
 #: Names that `build_map` takes, at most one of the second kind.
@@ -41,7 +41,7 @@ def _strip_marks() -> Changes:
 
 
 def _bert_clean() -> Changes:
-    """Tab, line feed and carriage return are no controls to BERT, but whitespace."""
+    """BERT treats tab, line feed and carriage return as whitespace, not as control characters."""
     space = (ord(" "),)
     changes: Changes = dict.fromkeys(np.flatnonzero(load_class_table() & WHITESPACE).tolist(), space)
     changes |= dict.fromkeys(np.flatnonzero(load_normalization_table().kinds & normalize.CONTROL).tolist(), ())
@@ -51,13 +51,13 @@ def _bert_clean() -> Changes:
 
 
 def decompose_letters(name: str) -> Changes:
-    """What characters but syllables of Hangul become in `nfc` and `nfd`, or in `nfkc` and `nfkd`, before composing."""
+    """The decompositions of all characters except Hangul syllables, for `nfc` and `nfd`, or for `nfkc` and `nfkd`."""
     table = load_normalization_table()
     return {**table.canonical, **(table.compatible if "k" in name else {})}
 
 
 def _decompose_syllables() -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Hangul by arithmetic: a syllable is a lead, a vowel and, but for each 28th, a tail."""
+    """Decompose Hangul syllables by arithmetic: a lead, a vowel and, except for every 28th syllable, a tail."""
     for number in range(19 * 21 * 28):
         lead, vowel, tail = 0x1100 + number // (21 * 28), 0x1161 + number // 28 % 21, 0x11A7 + number % 28
         yield 0xAC00 + number, (lead, vowel, tail)[: 2 + (number % 28 > 0)]
@@ -78,15 +78,13 @@ _CHANGES: dict[str, Callable[[], Changes]] = {
 
 
 def is_map(step: Step) -> bool:
-    """Whether a step looks at single characters alone."""
+    """Whether a step looks only at single characters."""
     return not isinstance(step, str) or step in MAPS
 
 
 @functools.lru_cache(maxsize=8)
 def build_map(names: tuple[Step, ...]) -> character_map.CharacterMap:
-    """The table of `names`, applied one after the other: any of MAPS and of characters that another text takes the place of, and
-    at most one of DECOMPOSING among them.
-    """
+    """Build the table of `names`, applied in order: any of MAPS, replaced characters, and at most one of DECOMPOSING."""
     middle = next((place for place, name in enumerate(names) if name in DECOMPOSING), len(names))
     changes, after = _chain(names[: middle + 1]), _chain(names[middle + 1 :])
     classes = _list_classes() if middle < len(names) else {}
@@ -105,7 +103,7 @@ def _list_classes() -> dict[int, int]:
 
 
 def _chain(names: tuple[Step, ...]) -> Changes:
-    """What several maps make of a character, one after the other."""
+    """Combine several maps, applied in order, into one."""
     changes: Changes = {}
     for name in names:
         second = _CHANGES[name]() if isinstance(name, str) else {ord(name[0]): tuple(map(ord, name[1]))}
@@ -115,7 +113,7 @@ def _chain(names: tuple[Step, ...]) -> Changes:
 
 
 def _enter(points: tuple[int, ...], after: Changes, classes: Mapping[int, int]) -> Entry:
-    """What `after` makes of a decomposed character: with strip_nonspacing, `e` and U+0301 give (b"e", 0, 0)."""
+    """Apply `after` to a decomposed character: with strip_nonspacing, `e` and U+0301 give (b"e", 0, 0)."""
     ordered = list(points)
     for place, point in enumerate(points):
         while place > 0 and classes.get(point, 0) and classes.get(ordered[place - 1], 0) > classes[point]:
@@ -149,7 +147,7 @@ def _fill_tables(entry_of: dict[int, Entry], shift: int, cleans: bool) -> charac
 
 
 def _is_ruled(point: int, entry_of: dict[int, Entry], shift: int, cleans: bool) -> bool:
-    """Whether `map_block` does to a character of ASCII what its entry says, or stops at it anyway."""
+    """Whether `map_block` treats an ASCII character as its entry says, or stops at it anyway."""
     data = entry_of[point][0] if point in entry_of else bytes([point])
     if cleans and (point < 0x20 or point == 0x7F):
         return point not in b"\t\n\r" or data == b" "
@@ -157,7 +155,7 @@ def _is_ruled(point: int, entry_of: dict[int, Entry], shift: int, cleans: bool) 
 
 
 def _fill_quick(index: np.ndarray, entries: list[Entry]) -> np.ndarray:
-    """What `CharacterMap` calls `quick`, from the entries of its code points."""
+    """Build `quick` of `CharacterMap` from the entries of the code points."""
     points = np.arange(index.size, dtype=np.int64)
     last = 0x80 | points & 0x3F
     two = 0xC0 | points >> 6 | last << 8 | 2 << character_map.LENGTH_BIT
@@ -170,7 +168,7 @@ def _fill_quick(index: np.ndarray, entries: list[Entry]) -> np.ndarray:
 
 
 def _pack(number: int, data: bytes, first: int, last: int) -> int:
-    """An item of `quick`. Five bytes at most: so each syllable of Hangul goes the same way, which the processor can foresee."""
+    """An item of `quick`, with at most five bytes of data. Thus all Hangul syllables take the same, predictable branch."""
     if len(data) <= _FEW_BYTES and not first and not last:
         return int.from_bytes(data, "little") | len(data) << character_map.LENGTH_BIT
     return -1 - number if len(data) <= character_map.ENTRY_BYTES else int(character_map.CAREFUL)

@@ -1,18 +1,19 @@
-"""Normalizers: what is done to a text before it is cut into words. Stored in the tokenizer file, for training and encoding alike.
+"""Normalizers: change a text before it is cut into words. They are stored in the tokenizer file, so encoding repeats them.
 
-    nfc, nfd, nfkc, nfkd   the Unicode forms
-    lowercase              lower case, character by character as Hugging Face's `Lowercase` does it: a capital sigma becomes `σ`
-                           at the end of a word too. Accents and marks stay
-    strip_accents          NFD without nonspacing marks (Mn): `é` becomes `e`. What BERT does; vowel signs of Devanagari and Thai
-                           go too, so it is never implied
-    strip_marks            without marks of any kind (M), nothing decomposed before: Hugging Face's `StripAccents`
-    bert_clean             BERT's clean_text: controls, format and private use characters and U+FFFD go, whitespace becomes spaces
-    replace                one text by another, everywhere
-    replace_regex          the matches of a pattern of the `regex` package, those that are not empty, by a text; slow
-    identity               nothing
+    nfc, nfd, nfkc, nfkd   converts to a Unicode normalization form
+    lowercase              converts to lower case, character by character as Hugging Face's `Lowercase` does: a capital sigma
+                           becomes `σ` even at the end of a word. Keeps accents and marks
+    strip_accents          NFD, then removes nonspacing marks (Mn), as BERT does: `é` becomes `e`. This also removes vowel signs
+                           of Devanagari and Thai, so no other option implies it
+    strip_marks            removes marks of any kind (M) without decomposing first: Hugging Face's `StripAccents`
+    bert_clean             BERT's clean_text: removes control, format and private use characters and U+FFFD, and turns whitespace
+                           into spaces
+    replace                replaces all occurrences of a text with another text
+    replace_regex          replaces all non-empty matches of a pattern of the `regex` package with a text; slow
+    identity               changes nothing
 
-Several are applied one after the other. All but `replace_regex` are of Unicode 16.0, whatever Python's own version is; Hugging
-Face has older tables, and differs for characters that they lack.
+Several normalizers are applied in order. All except `replace_regex` follow Unicode 16.0, whatever the Unicode version of Python
+is. Hugging Face has older tables, so it differs for characters added since.
 
 `Normalizer.of(["nfc", "lowercase"]).normalize("É")` is `é`.
 """
@@ -37,13 +38,13 @@ from tokenmill.unicode_text import check_unicode, encode_text
 
 _IDENTITY = "identity"
 _REPLACING = ("replace", "replace_regex")
-#: How many times as long as they were texts may get by replacing: a tokenizer file that somebody sends must not fill the memory.
+#: The largest factor by which replacing may lengthen a text, so that an untrusted tokenizer file cannot exhaust the memory.
 MOST_GROWTH = 1000
 
 
 @dataclass(frozen=True)
 class Replace:
-    """`replace` and `replace_regex`: each occurrence of `pattern`, from left to right, becomes `content`, taken as it is."""
+    """`replace` and `replace_regex`: replaces each occurrence of `pattern`, from left to right, with the literal `content`."""
 
     pattern: str
     content: str
@@ -59,12 +60,12 @@ class Replace:
 
     @property
     def growth(self) -> float:
-        """How many times as long a text can get, at least 1: `replace:ab=>xyz` makes it 1.5 times as long."""
+        """The factor by which a text can become longer, at least 1: `replace:ab=>xyz` makes it up to 1.5 times as long."""
         least = 1 if self.is_regex else len(self.pattern.encode())
         return max(1.0, len(self.content.encode()) / least)
 
     def measure(self, text: bytes) -> int:
-        """How many bytes a text (UTF-8) has after it."""
+        """The number of bytes that a text (UTF-8) has after replacing."""
         added = len(self.content.encode())
         if not self.is_regex:
             pattern = self.pattern.encode()
@@ -75,12 +76,12 @@ class Replace:
 
     @property
     def is_character(self) -> bool:
-        """Whether a single character is replaced."""
+        """Whether the pattern is a single character."""
         return len(self.pattern) == 1 and not self.is_regex
 
     @property
     def spec(self) -> dict[str, str]:
-        """What stands in files."""
+        """The form for files."""
         return {"name": _REPLACING[self.is_regex], "pattern": self.pattern, "content": self.content}
 
     def __str__(self) -> str:
@@ -92,7 +93,7 @@ Step = str | Replace
 
 @dataclass(frozen=True)
 class Normalizer:
-    """Normalizers in the order in which they are applied; none is `identity`. Raises UsageError for an unknown name."""
+    """A sequence of normalizers, applied in order; an empty one is `identity`. Raises UsageError for an unknown name."""
 
     steps: tuple[Step, ...] = ()
 
@@ -107,9 +108,9 @@ class Normalizer:
 
     @classmethod
     def of(cls, spec: Normalizer | str | Mapping[str, Any] | Sequence[Any] | None) -> Normalizer:
-        """A normalizer from what stands in files: a name, `{"name": "replace", "pattern": ..., "content": ...}`, or a list.
+        """Parse a normalizer from a file: a name, `{"name": "replace", "pattern": ..., "content": ...}`, or a list of these.
 
-        Raises UsageError for names and keys that are unknown and values of another type.
+        Raises UsageError for unknown names and keys, and for values of the wrong type.
         """
         if isinstance(spec, Normalizer):
             return spec
@@ -120,7 +121,7 @@ class Normalizer:
 
     @property
     def spec(self) -> Any:
-        """What stands in files, as `of` takes it: a name or an object alone, several as a list."""
+        """The form for files, which `of` parses: a name or an object for one step, a list for several."""
         specs = [step if isinstance(step, str) else step.spec for step in self.steps]
         return specs[0] if len(specs) == 1 else (specs or _IDENTITY)
 
@@ -130,18 +131,19 @@ class Normalizer:
 
     @property
     def is_identity(self) -> bool:
-        """Whether every text stays as it is."""
+        """Whether no text is changed."""
         return not self.steps
 
     @property
     def growth(self) -> float:
-        """How many times as long replacing can make a text, at least 1."""
+        """The factor by which replacing can lengthen a text, at least 1."""
         return math.prod(step.growth for step in self.steps if isinstance(step, Replace))
 
     def measure(self, text: bytes, most: int) -> int:
-        """How many bytes a text (UTF-8) has when it is normalized, or where it first gets more than `most`.
+        """The number of bytes of a text (UTF-8) after normalizing, or at the first step where it has more than `most`.
 
-        What is replaced is counted before: no text of more is ever made. Where each `a` becomes `xyz`, the size of `aab` is 7.
+        The size is computed before each replacement, so no longer text is ever made. If `a` becomes `xyz`, the size of `aab` is
+        7.
         """
         for step in self.steps:
             size = step.measure(text) if isinstance(step, Replace) else len(text)
@@ -152,11 +154,11 @@ class Normalizer:
         return len(text)
 
     def runner(self) -> Runner:
-        """The normalizer at work on batches, with scratch memory of its own, for one thread."""
+        """Make a runner, which normalizes batches with its own scratch memory. A runner is for one thread."""
         return Runner(self)
 
     def normalize(self, text: str) -> str:
-        """One text. Raises InvalidTextError for a lone surrogate, which UTF-8 cannot hold.
+        """Normalize one text. Raises InvalidTextError for a lone surrogate, which UTF-8 cannot encode.
 
         `Normalizer.of("strip_accents").normalize("été")` is `ete`.
         """
@@ -166,10 +168,11 @@ class Normalizer:
 
 
 def find_touched(normalizer: Normalizer) -> tuple[np.ndarray, np.ndarray] | None:
-    """bool[0x110000] each: the characters that normalizing can change, make of others, or join with the one before them; and
-    those that it can join with the one behind them.
+    """The characters that a normalizer can affect, as two arrays bool[0x110000].
 
-    None stands for all: where it can take characters out, any text can come together; and where it replaces longer texts.
+    The first has the characters that normalizing can change, produce, or join with the character before; the second those that it
+    can join with the character after. None means all characters: if the normalizer can remove characters, any two texts can
+    become adjacent, and if it replaces longer texts, any character can be affected.
     """
     if any(isinstance(step, Replace) and not step.is_character for step in normalizer.steps):
         return None
@@ -189,7 +192,7 @@ def find_touched(normalizer: Normalizer) -> tuple[np.ndarray, np.ndarray] | None
 
 
 class Runner:
-    """A normalizer at work. What it gives is valid until it is called again."""
+    """Runs a normalizer on batches. The returned arrays are valid until the next call."""
 
     def __init__(self, normalizer: Normalizer) -> None:
         self.stages = list(_build(normalizer.steps, fused=True))
@@ -200,16 +203,16 @@ class Runner:
         return list(_build(self._steps, fused=False))
 
     def normalize(self, text: np.ndarray, doc_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Normalized documents, end to end, and where they end, from the documents: uint8[n] and int64[d], uint8[m] and int64[d].
+        """Normalize documents, given end to end as uint8[n] with ends int64[d]; returns them as uint8[m] with ends int64[d].
 
-        Where nothing can have changed, it is the same arrays.
+        Returns the same arrays if nothing changes.
         """
         for stage in self.stages:
             text, doc_ends = stage.run(text, doc_ends)
         return text, doc_ends
 
     def align(self, text: np.ndarray, doc_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, Alignment]:
-        """As `normalize`, with where each byte came from; None stands for: each from the byte at its own place."""
+        """As `normalize`; also returns the origin of each byte, or None if every byte is at its original place."""
         alignment: Alignment = None
         for stage in self._aligning_stages:
             text, doc_ends, origins = stage.align(text, doc_ends)
@@ -218,14 +221,14 @@ class Runner:
 
 
 def _chain(first: np.ndarray, second: Alignment) -> np.ndarray:
-    """Origins of origins: int64[m, 2] each."""
+    """Compose two alignments (int64[m, 2]): the origins of the origins."""
     if second is None:
         return first
     return np.stack([first[second[:, 0], 0], first[second[:, 1] - 1, 1]], axis=1)
 
 
 def _build(steps: Sequence[Step], *, fused: bool) -> Iterator[Stage]:
-    """The stages of the steps, as `build_stages` joins neighbours."""
+    """The stages of the steps; `build_stages` combines adjacent ones."""
     names: list[CharacterStep] = []
     for step in steps:
         if isinstance(step, str) or step.is_character:
@@ -253,7 +256,7 @@ def _read_step(part: Any) -> list[Step]:
 
 
 def parse_option(text: str) -> Any:
-    """A `--normalizer` of the command line for `Normalizer.of`: a name, `replace:OLD=>NEW`, `replace_regex:PATTERN=>NEW`."""
+    """Parse the value of `--normalizer` for `Normalizer.of`: a name, `replace:OLD=>NEW` or `replace_regex:PATTERN=>NEW`."""
     name, colon, rest = text.partition(":")
     if not colon or name not in _REPLACING:
         return text

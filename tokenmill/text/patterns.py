@@ -1,4 +1,4 @@
-"""Custom patterns: words by any pattern of the `regex` package. Exact and slow: every word is a match found in Python."""
+"""Custom patterns: cut words with any pattern of the `regex` package. Slow, because every match is found in Python."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tokenmill.arrow import read_only
 from tokenmill.errors import InvalidTextError, UsageError
 from tokenmill.text.scanners import BLOCK_WORDS, Block, Scanner, check_batch
 
-#: A pattern is no longer than this, nor larger with its counted repeats written out, which is what `regex` does with them.
+#: Limits on the length of a pattern in characters, and on its items once counted repeats are expanded, as `regex` does.
 LONGEST_PATTERN = 10_000
 MOST_ITEMS = 100_000
 
-#: Time for the words of one document, at least and for every million characters: honest patterns need a fraction of it.
+#: The time limit for one document: a base, and an addition per million characters. Reasonable patterns need a fraction of it.
 SECONDS, SECONDS_A_MILLION = 10.0, 30.0
 
 _ITEM = re.compile(r"\\[pPN]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|\[:[^]]*:\]|[^\]\\])*\]|\{(\d*),?(\d*)\}|.", re.DOTALL)
 
 
 def compile_pattern(pattern: str) -> Any:
-    """The pattern compiled by `regex`. Raises UsageError for one that is wrong, and for one too large to be tried."""
+    """Compile a pattern with `regex`. Raises UsageError for a pattern that is invalid or too large."""
     import regex
 
     if not pattern:
@@ -43,7 +43,7 @@ def compile_pattern(pattern: str) -> Any:
 
 
 def count_items(pattern: str) -> int:
-    """About how many items a pattern has when counted repeats are written out: `(ab){3}c{2}` has 8."""
+    """The approximate number of items of a pattern with counted repeats expanded: `(ab){3}c{2}` has 8."""
     totals, last = [0], 0
     for item in _ITEM.finditer(pattern):
         if item.group() == "(":
@@ -64,7 +64,7 @@ def count_items(pattern: str) -> int:
 
 
 def regex_unicode_version() -> str:
-    """The version of Unicode that the installed `regex` has, which it tells in its description alone: `18.0.0`."""
+    """The Unicode version of the installed `regex`, such as `18.0.0`. Only its package description states it."""
     from importlib.metadata import metadata
 
     found = metadata("regex")
@@ -73,10 +73,10 @@ def regex_unicode_version() -> str:
 
 
 class PatternScanner:
-    """What `WordScanner` does, by a pattern: words are its matches and what lies between them, so that they tile the text.
+    """Like `WordScanner`, but with a pattern: its matches and the texts between them are the words, so they cover the text.
 
-    Empty matches are no words. Bytes that are no UTF-8 are single characters (surrogates) to the pattern. Where digits are cut
-    out first, `segments` is a scanner whose words are the texts that the pattern sees.
+    Empty matches are not words. The pattern sees each byte that is not UTF-8 as one character (a surrogate). If digits are cut
+    out first, `segments` is a scanner whose words are the texts that the pattern is applied to.
     """
 
     def __init__(self, pattern: str, *, segments: Scanner | None = None, block_words: int = BLOCK_WORDS) -> None:
@@ -87,7 +87,7 @@ class PatternScanner:
         self._doc_words = np.empty(block_words, dtype=np.int64)
 
     def blocks(self, text: np.ndarray, doc_ends: np.ndarray) -> Iterator[Block]:
-        """As `WordScanner.blocks`. Raises InvalidTextError, while it runs, for a document that takes the pattern too long."""
+        """As `WordScanner.blocks`. While iterating, raises InvalidTextError if the pattern takes too long for a document."""
         check_batch(text, doc_ends)
         return self._scan_blocks(read_only(text), np.ascontiguousarray(doc_ends, dtype=np.int64))
 
@@ -131,7 +131,7 @@ class PatternScanner:
 
 
 def split_by_pattern(pattern: Any, text: str) -> Iterator[str]:
-    """The matches of a compiled pattern and what lies between them: `\\w+` cuts `Hi, you` into `Hi`, `, `, `you`."""
+    """The matches of a compiled pattern and the texts between them: `\\w+` cuts `Hi, you` into `Hi`, `, `, `you`."""
     done = 0
     for start, end in find_matches(pattern, text):
         if start > done:
@@ -143,9 +143,9 @@ def split_by_pattern(pattern: Any, text: str) -> Iterator[str]:
 
 
 def find_matches(pattern: Any, text: str) -> Iterator[tuple[int, int]]:
-    """Where the matches of a compiled pattern begin and end; empty ones are left out.
+    """The spans of the non-empty matches of a compiled pattern.
 
-    Raises InvalidTextError when the pattern takes too long: patterns can come from files of others.
+    Raises InvalidTextError if the pattern takes too long, because patterns can come from untrusted files.
     """
     seconds, done = SECONDS + SECONDS_A_MILLION * len(text) / 1e6, 0
     try:

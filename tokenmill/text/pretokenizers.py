@@ -1,29 +1,30 @@
-"""Pre-tokenizers: how a document is cut into words before a model sees it.
+"""Pre-tokenizers: cut a document into words before the model sees it.
 
-Lossless ones, whose words tile the text:
+Lossless pre-tokenizers, whose words joined are the text:
 
-    gpt2              the pattern that GPT-2 was published with
+    gpt2              the published pattern of GPT-2
     cl100k, o200k     the patterns of tiktoken's encodings of these names (GPT-4; GPT-4o)
     llama3, qwen2     the patterns in the tokenizer files of Llama 3 and Qwen 2 to 3
     whitespace        ` ?\\S+|\\s+(?!\\S)|\\s+`
     none              a document is one word
-    regex             the matches of a pattern of one's own and what lies between them; slow
+    regex             the matches of your own pattern, and the text between them; slow
 
-One that marks whitespace, and two that drop it:
+One pre-tokenizer that marks whitespace, and two that drop it:
 
-    wordpunct         `\\w+(?:'\\w+)?|[^\\w\\s]` of Python's `re`; a word that follows whitespace has a marker in front
-    bert              runs of other characters between whitespace, punctuation and Chinese characters; each of the latter is a
-                      word. Hugging Face does this in two steps, `BertNormalizer(handle_chinese_chars=True)`, which puts spaces
-                      around Chinese characters, and `BertPreTokenizer`; doing the first step as well changes nothing here
+    wordpunct         `\\w+(?:'\\w+)?|[^\\w\\s]` of Python's `re`; a word after whitespace begins with a marker
+    bert              cuts at whitespace; each punctuation mark and each Chinese character is a word. Hugging Face does this in
+                      two steps, `BertNormalizer(handle_chinese_chars=True)`, which puts spaces around Chinese characters, and
+                      `BertPreTokenizer`. Doing the first step as well changes nothing here
     whitespace-punct  `\\w+|[^\\w\\s]+`, which Hugging Face calls `Whitespace` (its `WhitespaceSplit` is `\\S+`)
 
-With any of them, `split_digits` first cuts runs of decimal digits out of the text, into single ones or groups of three counted
-from the right, as Hugging Face's `Digits` or a `Split` does in a sequence before the pre-tokenizer (`Digits` also takes numbers
-that are no decimal digits, such as `²`). The pre-tokenizer then finds the words of each part: qwen2 cuts groups of three again.
+With any of them, `split_digits` first cuts runs of decimal digits out of the text, as single digits or as groups of three counted
+from the right. Hugging Face's `Digits`, or a `Split` before the pre-tokenizer in a sequence, does the same, but `Digits` also
+takes numbers that are not decimal digits, such as `²`. The pre-tokenizer then cuts each part into words: qwen2 cuts groups of
+three again.
 
-`PreTokenizer(name).blocks(text, doc_ends)` is the form for machines, `pretokenize(text)` the form for people. A further
-pre-tokenizer is one more scanner in `kernels/`, an entry in `_RULES`, its name in `names.py` and its plain form in
-`reference_words.py`, where the patterns stand.
+`PreTokenizer(name).blocks(text, doc_ends)` cuts batches; `pretokenize(text)` cuts one text into words that you can read. To add a
+pre-tokenizer, write a scanner in `kernels/`, an entry in `_RULES`, its name in `names.py`, and its plain form in
+`reference/words.py`, which contains the patterns.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from tokenmill.unicode_text import encode_text
 
 
 class _Rule(NamedTuple):
-    """Where a pre-tokenizer's kernels are, by the digits that they cut out, and what becomes of whitespace between words.
+    """The kernels of a pre-tokenizer: their module, and the name of the table of them by the digits that they cut out.
 
-    It is `kept`, `marked` or `dropped`.
+    `whitespace` says whether whitespace between words is `kept`, `marked` or `dropped`.
     """
 
     module: str
@@ -74,8 +75,8 @@ _RULES = {
 class PreTokenizer:
     """A pre-tokenizer and its options, as stored in the tokenizer file.
 
-    `split_digits`: 1 or 3, see above; `pattern`: that of `regex`, which needs one. Raises UsageError for an unknown name and for
-    options that are wrong.
+    `split_digits`: None, 1 or 3, see above; `pattern`: the pattern of `regex`, which requires one. Raises UsageError for an
+    unknown name and for invalid options.
 
     `PreTokenizer("gpt2", split_digits=3).pretokenize("a 1234")` is `["a", " ", "1", "234"]`.
     """
@@ -97,9 +98,9 @@ class PreTokenizer:
 
     @classmethod
     def of(cls, spec: PreTokenizer | str | Mapping[str, Any]) -> PreTokenizer:
-        """A pre-tokenizer from what stands in files: its name, or `{"name": ..., "split_digits": ..., "pattern": ...}`.
+        """Parse a pre-tokenizer from a file: its name, or `{"name": ..., "split_digits": ..., "pattern": ...}`.
 
-        Raises UsageError for keys that are unknown and values of another type.
+        Raises UsageError for unknown keys and for values of the wrong type.
         """
         if isinstance(spec, PreTokenizer):
             return spec
@@ -117,7 +118,7 @@ class PreTokenizer:
 
     @property
     def spec(self) -> str | dict[str, Any]:
-        """What stands in files, as `of` takes it: the name alone where there are no options."""
+        """The form for files, which `of` parses: only the name if there are no options."""
         options = {"split_digits": self.split_digits, "pattern": self.pattern}
         given = {key: value for key, value in options.items() if value is not None}
         return {"name": self.name, **given} if given else self.name
@@ -130,39 +131,39 @@ class PreTokenizer:
 
     @property
     def lossless(self) -> bool:
-        """Whether the words, one after another, are the text: true for `gpt2`, false for `wordpunct`."""
+        """Whether the words, joined, are the text: true for `gpt2`, false for `wordpunct`."""
         return _RULES[self.name].whitespace == "kept"
 
     @property
     def drops_spaces(self) -> bool:
-        """Whether no word holds whitespace, nor a mark of it: true for `bert`."""
+        """Whether words contain neither whitespace nor a marker for it: true for `bert`."""
         return _RULES[self.name].whitespace == "dropped"
 
     @property
     def marks_spaces(self) -> bool:
-        """Whether a character model shows a space as `Ġ`: every pre-tokenizer that cuts at spaces and keeps them does."""
+        """Whether a character model shows a space as `Ġ`: true for pre-tokenizers that cut at spaces and keep or mark them."""
         return self.name != "none" and not self.drops_spaces
 
     @property
     def unicode_version(self) -> str:
-        """The version of the tables that words are cut by: the project's, for patterns that of `regex`."""
+        """The Unicode version that words are cut by: that of the project's tables or, for a pattern, that of `regex`."""
         return UNICODE_VERSION if self.pattern is None else regex_unicode_version()
 
     def scanner(self, *, block_words: int = BLOCK_WORDS) -> Scanner:
-        """A scanner with scratch memory of its own, for one thread, to be used for batch after batch."""
+        """Make a scanner, which can be reused for many batches. It has its own scratch memory and is for one thread."""
         if self.pattern is None:
             return WordScanner(self._load_kernel(), lossless=self.lossless, block_words=block_words)
         segments = None if self.split_digits is None else PreTokenizer("none", self.split_digits).scanner()
         return PatternScanner(self.pattern, segments=segments, block_words=block_words)
 
     def blocks(self, text: np.ndarray, doc_ends: np.ndarray, *, block_words: int = BLOCK_WORDS) -> Iterator[Block]:
-        """The words of a batch as blocks of at most `block_words`; see `WordScanner.blocks`."""
+        """Cut a batch into words, in blocks of at most `block_words`; see `WordScanner.blocks`."""
         return self.scanner(block_words=block_words).blocks(text, doc_ends)
 
     def pretokenize(self, text: str) -> list[str]:
-        """The words of one document for people to read: under wordpunct `Hi, I'm` gives `Hi`, `,`, `ĠI'm`.
+        """Cut one document into words in visible form: with wordpunct, `Hi, I'm` gives `Hi`, `,`, `ĠI'm`.
 
-        Raises InvalidTextError for a lone surrogate, which UTF-8 cannot hold.
+        Raises InvalidTextError for a lone surrogate, which UTF-8 cannot encode.
         """
         encoded = np.frombuffer(encode_text(text), dtype=np.uint8)
         words = []
@@ -178,7 +179,7 @@ class PreTokenizer:
         return MARKER + shown[1:] if not self.lossless and shown.startswith(" ") else shown
 
     def _load_kernel(self) -> Callable[..., tuple[int, int]]:
-        """Numba takes a moment to import, and a kernel is compiled when it is first called: only the one that is used."""
+        """Import the kernel on first use. Importing Numba takes time, and only the kernel that is used is compiled."""
         rule = _RULES[self.name]
         kernels: Mapping[int, Callable[..., tuple[int, int]]]
         kernels = getattr(import_module(f"tokenmill.kernels.{rule.module}"), rule.kernels)

@@ -1,4 +1,4 @@
-"""Scanners: a pre-tokenizer at work on batches of documents, in scratch memory of its own."""
+"""Scanners: run a pre-tokenizer over batches of documents. A scanner has its own scratch memory."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tokenmill.arrow import read_only
 from tokenmill.data import load_class_table
 from tokenmill.errors import UsageError
 
-#: Words of a block by default: their ends take 256 KiB, so that scanner and consumer share them in the processor's cache.
+#: The default number of words in a block. Their ends take 256 KiB, so they are still in the CPU cache when they are consumed.
 BLOCK_WORDS = 32768
 
-# Room for the words of a block in `marked`, per word. A block whose words are longer on average holds fewer of them.
+# The room in `marked` for each word of a block. A block with longer words on average has fewer words.
 _MARKED_BYTES_PER_WORD = 8
 
 
 class Block(NamedTuple):
-    """Some words in the order of the corpus, and the documents that end among them.
+    """Consecutive words of the corpus, and the documents that end among them.
 
-    Word i is text[word_ends[i - 1] : word_ends[i]], the first one begins at `first`; the k-th document that ends in this block
-    ends behind its doc_words[k]-th word. A document may reach over many blocks. All arrays are read-only views of scratch memory,
-    valid until the next block is asked for (`text` is the caller's own where the words tile it).
+    Word i is text[word_ends[i - 1] : word_ends[i]]; the first word begins at `first`. The k-th document that ends in this block
+    has doc_words[k] words of the block before its end. A document may extend over many blocks. All arrays are read-only views of
+    scratch memory and valid until the next block is requested. With a lossless pre-tokenizer, `text` is the caller's array.
     """
 
     text: np.ndarray
@@ -33,17 +33,17 @@ class Block(NamedTuple):
 
 
 class Scanner(Protocol):
-    """What finds words: `WordScanner` and `patterns.PatternScanner`."""
+    """The interface of `WordScanner` and `patterns.PatternScanner`."""
 
     def blocks(self, text: np.ndarray, doc_ends: np.ndarray) -> Iterator[Block]:
-        """The words of a batch, block by block; see `WordScanner.blocks`."""
+        """Cut a batch into words, block by block; see `WordScanner.blocks`."""
 
 
 class WordScanner:
     """Runs one scanner kernel over batches, in scratch memory that is allocated once (about 0.8 MiB, more for very long words).
 
-    `scan` is a kernel as `kernels/scan.py` describes it; `lossless` says whether its words tile the text. Not for use by two
-    threads at once. Raises UsageError when `block_words` is below 1.
+    `scan` is a kernel as described in `kernels/scan.py`; `lossless` says whether its words, joined, are the text. Not
+    thread-safe. Raises UsageError if `block_words` is below 1.
     """
 
     def __init__(self, scan: Callable[..., tuple[int, int]], *, lossless: bool, block_words: int = BLOCK_WORDS) -> None:
@@ -57,12 +57,12 @@ class WordScanner:
         self._marked = np.empty(0 if lossless else block_words * _MARKED_BYTES_PER_WORD, dtype=np.uint8)
 
     def blocks(self, text: np.ndarray, doc_ends: np.ndarray) -> Iterator[Block]:
-        """The words of a batch of documents, block by block.
+        """Cut a batch of documents into words, block by block.
 
         `text` is uint8[n], the UTF-8 of all documents end to end; `doc_ends` int64[d], where each ends, ascending, the last at n.
-        Invalid UTF-8 is let through: a bad byte is a character of no class. Raises UsageError for arrays of another form.
+        Invalid UTF-8 is accepted: a bad byte is a character of no class. Raises UsageError for other arrays.
 
-        For `a b` and `c` under gpt2: one block, word_ends 1, 3, 4 and doc_words 2, 3.
+        For the documents `a b` and `c` with gpt2, there is one block with word_ends 1, 3, 4 and doc_words 2, 3.
         """
         check_batch(text, doc_ends)
         return self._scan_blocks(read_only(text), read_only(np.ascontiguousarray(doc_ends, dtype=np.int64)))
@@ -85,7 +85,7 @@ class WordScanner:
 
 
 def check_batch(text: np.ndarray, doc_ends: np.ndarray) -> None:
-    """Arrays of a batch are as `WordScanner.blocks` says, or UsageError."""
+    """Raise UsageError unless the arrays of a batch are as `WordScanner.blocks` requires."""
     if text.dtype != np.uint8 or text.ndim != 1 or not text.flags.c_contiguous:
         raise UsageError(f"the text of a batch must be a contiguous uint8 array, not {text.ndim}-dimensional {text.dtype}")
     if doc_ends.dtype.kind not in "iu" or doc_ends.ndim != 1:

@@ -1,6 +1,6 @@
-"""Added tokens inside texts, and special ones for those who ask: found first of all, the longest first, from left to right.
+"""Finds added tokens, and special tokens if allowed, inside texts before anything else: from left to right, longest match first.
 
-What lies between them is encoded as texts of their own, so that no word reaches across. As tiktoken and Hugging Face do it.
+The texts between them are encoded separately, so no word extends across a token. tiktoken and Hugging Face do the same.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from tokenmill.kernels import token_search as kernel
 from tokenmill.kernels.scan_classes import UNICODE_WORD, WHITESPACE
 from tokenmill.models.token_trees import TokenTree
 
-#: `True` for all special tokens, or those that are meant.
+#: `True` for all special tokens, or a collection of the allowed ones.
 Allowed = bool | Collection[str]
-#: How many hits a call of the kernel has room for.
+#: The number of hits that one call of the kernel has room for.
 _HITS = 1 << 12
 #: Where a token begins and ends in a text, in bytes, and its id.
 Hit = tuple[int, int, int]
 
 
 class SplitTexts(NamedTuple):
-    """A batch without the tokens that were found in it.
+    """A batch cut at the tokens that were found in it.
 
-    `parts`: large_binary[p], what lies before, between and behind them; `starts`: int64[p], where each begins in the batch;
-    `part_ends`: int64[d], the parts of each text; `hits`: int64[h, 2], behind which part a token stands, and its id.
+    `parts`: large_binary[p], the texts before, between and after the tokens; `starts`: int64[p], where each part begins in the
+    batch; `part_ends`: int64[d], the end of each text's parts; `hits`: int64[h, 2], the part before each token, and its id.
     """
 
     parts: pa.LargeBinaryArray
@@ -41,10 +41,10 @@ class SplitTexts(NamedTuple):
 
 
 class SpecialFinder:
-    """Finds some tokens in batches, in time that is linear in the text, however many they are."""
+    """Finds tokens in batches, in time linear in the length of the text for any number of tokens."""
 
     def __init__(self, ids: Mapping[str, int], flags: Mapping[str, Collection[str]] | None = None) -> None:
-        """`flags`: which of `TOKEN_FLAGS` tokens have."""
+        """`ids` are the tokens to find with their ids; `flags` are their `TOKEN_FLAGS`."""
         self._tables, self._ids = _build_tables(tuple((token.encode(), token_id) for token, token_id in ids.items()))
         self._flags = {token.encode(): frozenset(found) for token, found in (flags or {}).items() if token in ids}
 
@@ -57,7 +57,7 @@ class SpecialFinder:
         vocab: Mapping[str, int],
         flags: Mapping[str, Collection[str]] | None = None,
     ) -> SpecialFinder | None:
-        """For added tokens and what `allow_special` says, None where nothing is to be found.
+        """Make a finder for the added tokens and the special tokens of `allow_special`, None if there are no tokens to find.
 
         Raises `UsageError` for a token that is not special.
         """
@@ -72,7 +72,7 @@ class SpecialFinder:
         return cls({token: vocab[token] for token in wanted}, flags) if wanted else None
 
     def split(self, texts: pa.Array) -> SplitTexts | None:
-        """The batch cut at the tokens in it, None where there is none."""
+        """Cut a batch at the tokens in it; None if it contains none."""
         text, ends = text_buffers(texts)
         hits = self._find(text, read_only(np.ascontiguousarray(ends, np.int64)))
         found = self._place(hits)
@@ -81,7 +81,7 @@ class SpecialFinder:
         return self._cut(text, ends, found) if len(found) else None
 
     def _find(self, text: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """int64[h, 2]: where tokens stand, and length << 32 | number of each."""
+        """int64[h, 2]: the place of each token found, and its length << 32 | number."""
         state, found = np.array([ends.size, text.size, kernel.ROOT], np.int64), [np.empty((0, 2), np.int64)]
         hits = np.empty((_HITS, 2), np.int64)
         while state[kernel.DOCUMENT] > 0:
@@ -91,7 +91,7 @@ class SpecialFinder:
         return ordered[: kernel.keep_apart(ordered)]
 
     def _apply_flags(self, text: np.ndarray, ends: np.ndarray, found: np.ndarray) -> np.ndarray:
-        """The tokens, as `_place` gives them, by what their flags say."""
+        """Apply the flags of the tokens to the hits of `_place`."""
         documents, kept = np.searchsorted(ends, found[:, 0], side="right"), []
         for document in np.unique(documents).tolist():
             start = int(ends[document - 1]) if document else 0
@@ -101,7 +101,7 @@ class SpecialFinder:
         return np.array(kept, np.int64).reshape(-1, 3)
 
     def _place(self, hits: np.ndarray) -> np.ndarray:
-        """int64[h, 3]: where tokens begin and end in the batch, and their ids."""
+        """int64[h, 3]: where each token begins and ends in the batch, and its id."""
         firsts, tokens = hits[:, kernel.PLACE], hits[:, kernel.TOKEN]
         lasts = firsts + (tokens >> kernel.LENGTH_SHIFT)
         return np.stack([firsts, lasts, self._ids[tokens & kernel.LOW_32]], axis=1)
@@ -109,7 +109,7 @@ class SpecialFinder:
     def _cut(self, text: np.ndarray, ends: np.ndarray, found: np.ndarray) -> SplitTexts:
         firsts, lasts, ids = found.T
         documents = np.searchsorted(ends, firsts, side="right")
-        before = np.arange(len(found)) + documents  # of the hits, the part that ends there
+        before = np.arange(len(found)) + documents  # The part that ends at each hit.
         part_ends = np.arange(1, ends.size + 1) + np.searchsorted(firsts, ends, side="left")
         starts, stops = np.zeros(len(found) + ends.size, np.int64), np.empty(len(found) + ends.size, np.int64)
         starts[part_ends[:-1]], starts[before + 1] = ends[:-1], lasts
@@ -122,7 +122,7 @@ class SpecialFinder:
 
 @functools.lru_cache(maxsize=8)
 def _build_tables(tokens: tuple[tuple[bytes, int], ...]) -> tuple[kernel.TokenTables, np.ndarray]:
-    """The tables of some tokens, and the id of each by its number."""
+    """Build the search tables of tokens, and the array of ids by token number."""
     spellings, ids = [token for token, _ in tokens], np.array([token_id for _, token_id in tokens], np.int64)
     ends = np.cumsum([len(token) for token in spellings], dtype=np.int64)
     tree = TokenTree.of(np.frombuffer(b"".join(spellings), np.uint8), ends, np.arange(ends.size), backwards=True)
@@ -134,9 +134,9 @@ def _build_tables(tokens: tuple[tuple[bytes, int], ...]) -> tuple[kernel.TokenTa
 
 
 def apply_flags(text: bytes, found: Sequence[Hit], flags: Mapping[bytes, Collection[str]]) -> list[Hit]:
-    """The tokens found in a text by what their flags say, as Hugging Face does it.
+    """Apply flags to the tokens found in a text, as Hugging Face does.
 
-    A token of `single_word` next to a word's character is none; `lstrip` and `rstrip` take whitespace into a token.
+    A `single_word` token next to a word character is not a match; `lstrip` and `rstrip` extend a token over whitespace.
     `apply_flags(b"a  <m>", [(3, 6, 9)], {b"<m>": {"lstrip"}})` is `[(1, 6, 9)]`.
     """
     kept: list[Hit] = []
@@ -157,7 +157,7 @@ def apply_flags(text: bytes, found: Sequence[Hit], flags: Mapping[bytes, Collect
 
 
 def _before(text: bytes, place: int) -> bytes:
-    """The character that ends at a place, nothing at the beginning."""
+    """The character that ends at a place; empty at the beginning."""
     start = max(place - 1, 0)
     while start > max(place - 4, 0) and text[start] & 0xC0 == 0x80:
         start -= 1
@@ -165,7 +165,7 @@ def _before(text: bytes, place: int) -> bytes:
 
 
 def _after(text: bytes, place: int) -> bytes:
-    """The character that begins at a place, nothing at the end."""
+    """The character that begins at a place; empty at the end."""
     end = place + 1
     while end < min(len(text), place + 4) and text[end] & 0xC0 == 0x80:
         end += 1
@@ -173,13 +173,13 @@ def _after(text: bytes, place: int) -> bytes:
 
 
 def _has_class(character: bytes, kind: np.int64) -> bool:
-    """Whether a character is of a class; bytes that are no UTF-8, and nothing at all, are of none."""
+    """Whether a character has a class. Invalid UTF-8 and the empty string have none."""
     shown = character.decode("utf-8", "ignore")
     return len(shown) == 1 and bool(int(load_class_table()[ord(shown)]) & int(kind))
 
 
 def join_parts(encoded: pa.LargeListArray, unknown: np.ndarray, split: SplitTexts) -> tuple[pa.LargeListArray, np.ndarray]:
-    """Ids of the texts out of those of their parts, and which texts hold what has no id."""
+    """Join the ids of the parts to those of the texts; also returns which texts contain something without an id."""
     ids, offsets = encoded.values.to_numpy(), encoded.offsets.to_numpy()
     behind = offsets[split.hits[:, 0] + 1]
     joined = np.insert(ids, behind, split.hits[:, 1].astype(np.int32))

@@ -1,7 +1,7 @@
-"""Normalizers at work on batches of documents: stages that take arrays of bytes and give arrays of bytes.
+"""The stages of a normalizer, which take the bytes of a batch of documents and return the changed bytes.
 
-Each character by itself, replaced ones too: `MapStage`. Unicode forms: `FormStage`. Replacing longer texts and patterns:
-`ReplaceStage`, through Arrow where nobody asks for origins and the text is no pattern.
+`MapStage` changes single characters, including those that are replaced. `FormStage` converts to a Unicode form. `ReplaceStage`
+replaces longer texts and patterns; it uses Arrow if no origins are needed and the text is not a pattern.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tokenmill.kernels.scan_classes import CODE_POINTS
 from tokenmill.text.character_maps import DECOMPOSING, Changes, Step, build_map, decompose_letters, is_map
 from tokenmill.text.patterns import compile_pattern, find_matches
 
-#: int64[m, 2]: where the source of each byte begins and ends; None: each byte is its own.
+#: int64[m, 2]: where the source of each byte begins and ends. None: each byte is its own source.
 Alignment = np.ndarray | None
 Batch = tuple[np.ndarray, np.ndarray]
 
 _NO_ORIGINS = np.empty((0, 2), np.int64)
 _STRETCH = 256
 _HANGUL = slice(0xAC00, 0xD7A4)
-#: What Unicode 16 composes by arithmetic: vowels and final consonants of Hangul, behind what leads them.
+#: The vowels and final consonants of Hangul, which Unicode composes by arithmetic with the characters before them.
 _JAMO = (slice(0x1161, 0x1176), slice(0x11A8, 0x11C3))
 _LEADS_JAMO, _SYLLABLES_WITHOUT_TAIL = slice(0x1100, 0x1113), slice(0xAC00, 0xD7A4, 28)
 
@@ -37,17 +37,17 @@ class Stage(Protocol):
     """A step of a normalizer with its scratch memory."""
 
     def run(self, text: np.ndarray, doc_ends: np.ndarray) -> Batch:
-        """The batch normalized; the same arrays where nothing changes. Valid until the next call."""
+        """Normalize a batch. Returns the same arrays if nothing changes. The result is valid until the next call."""
 
     def align(self, text: np.ndarray, doc_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, Alignment]:
-        """As `run`, with the origins of all bytes."""
+        """As `run`; also returns the origins of all bytes."""
 
 
 def build_stages(names: tuple[Step, ...], *, fused: bool) -> Iterator[Stage]:
-    """Stages for names of `NORMALIZERS`, and characters that are replaced, in order.
+    """The stages for names of `NORMALIZERS` and replaced characters, in order.
 
-    What looks at single characters becomes one stage with what follows it. So does, if `fused`, a form that decomposes: such
-    stages are for `run` alone.
+    Consecutive steps that look at single characters become one stage. With `fused`, a decomposing form can be part of it; such
+    stages support only `run`.
     """
     for group in _group_names(names, fused=fused):
         if is_map(group[0]) or (fused and group[0] in DECOMPOSING):
@@ -57,7 +57,10 @@ def build_stages(names: tuple[Step, ...], *, fused: bool) -> Iterator[Stage]:
 
 
 def _group_names(names: tuple[Step, ...], *, fused: bool) -> Iterator[tuple[Step, ...]]:
-    """`nfc`, `lowercase`, `strip_accents` give (nfc), (lowercase, nfd, strip_nonspacing); where not fused, each form is alone."""
+    """Group steps into stages: `nfc`, `lowercase`, `strip_accents` give (nfc), (lowercase, nfd, strip_nonspacing).
+
+    If not `fused`, each form is a group of its own.
+    """
     forms = DECOMPOSING if fused else ()
     group: tuple[Step, ...] = ()
     for name in _split_names(names):
@@ -71,13 +74,13 @@ def _group_names(names: tuple[Step, ...], *, fused: bool) -> Iterator[tuple[Step
 
 
 def _split_names(names: tuple[Step, ...]) -> Iterator[Step]:
-    """Stripping accents is two steps."""
+    """Split `strip_accents` into its two steps."""
     for name in names:
         yield from ("nfd", "strip_nonspacing") if name == "strip_accents" else (name,)
 
 
 class _KernelStage:
-    """Runs a kernel over a batch, giving it more room until it is done."""
+    """Runs a kernel over a batch, and gives it more room until it is done."""
 
     def __init__(self) -> None:
         self._out = np.empty(0, np.uint8)
@@ -97,7 +100,7 @@ class _KernelStage:
         raise NotImplementedError
 
     def _go_on(self, text: np.ndarray, doc_ends: np.ndarray, state: np.ndarray, out_ends: np.ndarray) -> None:
-        """Do what a kernel asks for that needs something else than more room for the text."""
+        """Handle a request of the kernel other than more room for the text."""
         raise NotImplementedError
 
     def _rewrite(self, text: np.ndarray, doc_ends: np.ndarray, origins: Alignment) -> tuple[np.ndarray, np.ndarray, Alignment]:
@@ -122,12 +125,12 @@ class _KernelStage:
 
 
 def _first_room(text: np.ndarray) -> int:
-    """Room for what most texts become; a text that grows more is given more."""
+    """The initial room, which is enough for most texts."""
     return int(text.size + text.size // 8 + normalize.BLOCK)
 
 
 def _start_at(document: int, position: int, written: int) -> np.ndarray:
-    """A kernel's `state`."""
+    """Make the `state` of a kernel."""
     state = np.zeros(normalize.STATE_SIZE, np.int64)
     state[normalize.DOCUMENT], state[normalize.POSITION], state[normalize.WRITTEN] = document, position, written
     state[character_map.MARKS_END] = -1
@@ -135,17 +138,18 @@ def _start_at(document: int, position: int, written: int) -> np.ndarray:
 
 
 def _grow(array: np.ndarray, size: int) -> np.ndarray:
-    """A larger array with the same beginning."""
+    """Copy an array to a larger one."""
     larger = np.empty((max(size, len(array) + len(array) // 2), *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     return larger
 
 
 class MapStage(_KernelStage):
-    """What becomes of each character by itself, by `names` as `build_map` takes them.
+    """Maps each character on its own; `names` are the steps, as for `build_map`.
 
-    Where marks are not in order, the stages of each name do from there on what the table cannot: one document the first time,
-    then two, four, eight. So disorder that is rare costs next to nothing, and a corpus full of it no more than those stages.
+    If marks are not in canonical order, the table cannot be used. From there on, the stages of the single steps handle one
+    document the first time, then two, four, eight. Rare cases cost almost nothing, and a corpus full of them costs no more than
+    these stages.
     """
 
     def __init__(self, names: tuple[Step, ...]) -> None:
@@ -182,7 +186,7 @@ class MapStage(_KernelStage):
 
 
 class FormStage(_KernelStage):
-    """One of the Unicode forms."""
+    """Converts to one of the Unicode forms."""
 
     def __init__(self, tables: compose.FormTables) -> None:
         super().__init__()
@@ -202,7 +206,7 @@ class FormStage(_KernelStage):
 
 
 class ReplaceStage:
-    """Each occurrence of a text, or each match of a pattern, by another text."""
+    """Replaces each occurrence of a text, or each match of a pattern, with another text."""
 
     def __init__(self, pattern: str, content: str, *, is_regex: bool) -> None:
         self._pattern, self._content = pattern, content
@@ -237,7 +241,7 @@ class ReplaceStage:
         return read_only(data), read_only(places), np.concatenate(origins)
 
     def _find(self, document: bytes) -> Iterator[tuple[int, int]]:
-        """Where the occurrences begin and end, in bytes."""
+        """The spans of the occurrences, in bytes."""
         if self._matcher is None:
             yield from (match.span() for match in re.finditer(re.escape(self._pattern.encode()), document))
             return
@@ -253,7 +257,7 @@ def _count_bytes(text: str) -> int:
 
 
 def _place_characters(text: np.ndarray) -> np.ndarray:
-    """int64[n, 2]: where the character of each byte begins and ends."""
+    """int64[n, 2]: where the character that each byte belongs to begins and ends."""
     leads = np.flatnonzero((text & 0xC0) != 0x80)
     edges = np.unique(np.concatenate([np.zeros(1, np.int64), leads, np.array([text.size])]))
     return np.repeat(np.stack([edges[:-1], edges[1:]], axis=1), np.diff(edges), axis=0)
@@ -264,7 +268,7 @@ def _place_characters(text: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=4)
 def build_form(name: str) -> compose.FormTables:
-    """The tables of `nfc`, `nfd`, `nfkc` or `nfkd`."""
+    """Build the tables of `nfc`, `nfd`, `nfkc` or `nfkd`."""
     table = load_normalization_table()
     decompositions = decompose_letters(name)
     pairs = table.pairs[np.lexsort((table.pairs[:, 1], table.pairs[:, 0]))].astype(np.int64)
@@ -283,8 +287,10 @@ def build_form(name: str) -> compose.FormTables:
 
 
 def find_joining(steps: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
-    """bool[0x110000] each: the characters that Unicode forms among the steps can reorder or join with the one before, or with the
-    one behind.
+    """The characters that the Unicode forms among the steps can join, as two arrays bool[0x110000].
+
+    The first has the characters that can be reordered or joined with the character before, the second those that can be joined
+    with the character after.
     """
     table = load_normalization_table()
     joins, leads = np.zeros(CODE_POINTS, np.bool_), np.zeros(CODE_POINTS, np.bool_)
@@ -298,7 +304,7 @@ def find_joining(steps: Sequence[object]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _flag_characters(decompositions: Changes, *, composes: bool) -> np.ndarray:
-    """What `compose.FormTables` calls `flags`."""
+    """Build `flags` of `compose.FormTables`."""
     table = load_normalization_table()
     follows, leads, changes = (np.zeros(CODE_POINTS, np.bool_) for _ in range(3))
     changes[list(decompositions)] = True
