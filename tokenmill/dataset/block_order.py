@@ -1,11 +1,11 @@
-"""In which order a dataset's rows are read: a function of seed and epoch, whoever reads them and wherever one begins.
+"""The order in which the rows of a dataset are read. It depends on seed and epoch, not on the reader or on where reading starts.
 
     row groups, shuffled        3 0 2 1
     windows of two of them      3 0 | 2 1
     rows of a window, shuffled  b a d c ...
 
-Whole row groups are read, and no more of them held than a window has. Batches are cut from that order, and dealt out to ranks and
-workers by turns: what batch number i holds depends on none of them.
+Row groups are read whole, and only those of a window need to be in memory. Batches are cut from this order and dealt to ranks and
+workers in turn, so the contents of batch i do not depend on ranks and workers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import numpy as np
 
 from tokenmill.dataset.packing import Ints, permute
 
-#: Windows whose order is remembered; each lane is in one or two.
+#: The number of windows whose order is cached. Each lane is in one or two.
 _KEPT_WINDOWS = 64
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Which places of the order batch `number` has: `rows` in all, `batch_size` a batch.
+    """Maps the number of a batch to its places in the order: `rows` in total, `batch_size` in each batch.
 
-    With several `lanes` the order is cut into that many equal stretches, and batches are taken from them by turns: readers that
-    take every n-th batch then stay in stretches of their own. Rows that make no full round come last.
+    With several `lanes`, the order is cut into that many equal stretches, and batches are taken from them in turn. Readers that
+    take every n-th batch then each read their own stretches. Rows left over from full rounds come last.
     """
 
     rows: int
@@ -37,7 +37,7 @@ class BatchPlan:
 
     @property
     def lane_batches(self) -> int:
-        """Full batches of each lane."""
+        """The number of full batches of each lane."""
         return self.rows // (self.lanes * self.batch_size)
 
     def __len__(self) -> int:
@@ -46,7 +46,10 @@ class BatchPlan:
         return dealt + (rest // self.batch_size if self.drop_last else -(-rest // self.batch_size))
 
     def span(self, number: int) -> tuple[int, int]:
-        """`BatchPlan(10, 2, lanes=2)`: batches [0 1] [4 5] [2 3] [6 7] [8 9]; number 5 is number 0 again."""
+        """The start and stop of a batch; numbers past the end start again from batch 0.
+
+        The batches of `BatchPlan(10, 2, lanes=2)` have the places [0 1] [4 5] [2 3] [6 7] [8 9].
+        """
         number %= len(self)
         turn, lane = divmod(number, self.lanes)
         place = lane * self.lane_batches + turn if turn < self.lane_batches else number
@@ -55,7 +58,7 @@ class BatchPlan:
 
 
 class RowOrder:
-    """The rows of row groups of `group_rows` (int64[g]) in the order of an epoch; in their own order without `seed`."""
+    """The order of the rows in an epoch, for row groups of `group_rows` (int64[g]). Without `seed`, rows keep their own order."""
 
     def __init__(self, group_rows: Ints, *, seed: int | None, epoch: int, window: int) -> None:
         self._seed, self._epoch = seed, epoch
@@ -69,7 +72,7 @@ class RowOrder:
         self._shuffled: OrderedDict[int, Ints] = OrderedDict()
 
     def windows(self, start: int, stop: int) -> range:
-        """The windows that hold places start to stop of the order."""
+        """The windows that contain the places start to stop of the order."""
         return range(bisect_right(self._window_ends, start), bisect_right(self._window_ends, stop - 1) + 1)
 
     def groups(self, window: int) -> list[int]:
@@ -78,7 +81,7 @@ class RowOrder:
         return found
 
     def locate(self, start: int, stop: int) -> list[tuple[int, int, int]]:
-        """Places start to stop of the order as runs of rows: `(row group, first row, row behind the last)` each."""
+        """The places start to stop of the order as runs of rows: `(row group, first row, row after the last)`."""
         places = range(start, stop)
         if self._seed is not None:
             places = np.concatenate([self._shuffle(window, start, stop) for window in self.windows(start, stop)]).tolist()
@@ -93,7 +96,7 @@ class RowOrder:
         return runs
 
     def _shuffle(self, window: int, start: int, stop: int) -> Ints:
-        """Which places, were only groups shuffled, stand at start to stop, as far as these lie in the window."""
+        """The places start to stop within the window, as places in the order where only row groups are shuffled."""
         begin, end = self._window_ends[window - 1] if window else 0, self._window_ends[window]
         if window not in self._shuffled:
             self._shuffled[window] = permute(end - begin, self._seed or 0, self._epoch, 1, window)

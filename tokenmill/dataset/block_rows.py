@@ -1,4 +1,4 @@
-"""Documents out of packed blocks: the parts of each, put together again."""
+"""Restores documents from packed blocks by joining their parts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-#: The columns that say which documents a block holds, and the tokens.
+#: The columns with the tokens of a block and the documents that they belong to.
 PART_COLUMNS = ("input_ids", "doc_ids", "doc_offsets", "doc_starts", "doc_lengths")
 
 
 class Part(NamedTuple):
-    """What a block holds of a document: its id, where the part begins in the document, and its tokens, int32, without EOS."""
+    """The part of a document in a block: the document's id, where the part begins in it, and its tokens (int32, without EOS)."""
 
     doc_id: str
     start: int
@@ -22,7 +22,7 @@ class Part(NamedTuple):
 
 
 def list_parts(blocks: Mapping[str, Any]) -> Iterator[Part]:
-    """The parts of blocks in order; `blocks` gives the columns `PART_COLUMNS` as arrays of Arrow, one row a block."""
+    """The parts of blocks, in order. `blocks` has the columns `PART_COLUMNS` as Arrow arrays with one row per block."""
     tokens, ends = _flatten(blocks["input_ids"])
     names, counts = _flatten(blocks["doc_ids"])
     offsets, starts, lengths = (_flatten(blocks[name])[0].to_numpy() for name in PART_COLUMNS[2:])
@@ -34,9 +34,9 @@ def list_parts(blocks: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def join_parts(parts: Iterable[Part]) -> Iterator[tuple[str, npt.NDArray[np.int32]]]:
-    """`(doc_id, tokens)` of each document of a shard, in the order in which their first parts stand there.
+    """Join the parts of a shard to documents `(doc_id, tokens)`, in the order of their first parts.
 
-    Two documents of the same id stay two. An end that was dropped with a shard's tail is missing.
+    Two documents with the same id stay separate. Tokens that were dropped with the tail of a shard are missing.
     """
     found: dict[str, list[list[Part]]] = {}
     order: list[list[Part]] = []
@@ -57,7 +57,7 @@ def join_parts(parts: Iterable[Part]) -> Iterator[tuple[str, npt.NDArray[np.int3
 
 
 def _flatten(lists: Any) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """The values of lists, and where each list begins and the last one ends among them."""
+    """The values of lists, and the offsets of the lists among them."""
     if isinstance(lists, pa.ChunkedArray):
         lists = lists.combine_chunks()
     values = lists.flatten()

@@ -1,4 +1,4 @@
-"""`TokenDataset` for frameworks. Each is imported where it is used, and by nobody else."""
+"""Adapters of `TokenDataset` for frameworks. A framework is imported only when its adapter is used."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tokenmill.errors import UsageError
 if TYPE_CHECKING:
     from tokenmill.dataset.token_dataset import TokenDataset
 
-#: What torch's `cross_entropy` passes over, as it comes.
+#: The label that torch's `cross_entropy` ignores by default.
 _IGNORED_LABEL = -100
 _DTYPES = ("uint8", "int8", "int16", "int32", "int64")
 
 
 def _import_framework(name: str) -> Any:
-    """Raises `UsageError` where it is not installed."""
+    """Import a framework. Raises `UsageError` if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -27,7 +27,7 @@ def _import_framework(name: str) -> Any:
 
 
 class LoaderPass:
-    """One pass over the batches of one reader of a loader: an iterator that has a state.
+    """One pass of one reader of a loader over its batches: an iterator with a state.
 
     `worker` is None in the loader's own process. torchdata's `StatefulDataLoader` takes a state from each worker with each batch.
     """
@@ -57,14 +57,14 @@ class LoaderPass:
         return self._convert(batch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the pass began, who reads, and how many batches it has taken."""
+        """The start of the pass, the reader, and the number of batches that it has taken."""
         (worker, workers), start = self._reader(), self._start
         own = {"taken": self._taken, "worker": worker, "workers": workers}
         place = self._dataset.describe_place(start.epoch, start.batch)
         return {**place, **own, "rank": self._dataset.rank, "world": self._dataset.world}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where the same worker of a loader with as many workers was. The next pass begins the next epoch."""
+        """Continue from the state of the same worker of a loader with as many workers. The next pass begins the next epoch."""
         self.begin_at(*self._dataset.check_state(state))
         reader = dict(zip(("worker", "workers"), self._reader(), strict=True))
         for name, value in {**reader, "rank": self._dataset.rank, "world": self._dataset.world}.items():
@@ -73,7 +73,7 @@ class LoaderPass:
         self._taken = int(state.get("taken", 0))
 
     def begin_at(self, epoch: int, batch: int) -> None:
-        """Have the whole pass begin elsewhere."""
+        """Make the whole pass begin at another batch."""
         self._start, self._batches = self._dataset.place.move(self._worker, epoch, batch), None
 
     def _reader(self) -> tuple[int, int]:
@@ -81,7 +81,7 @@ class LoaderPass:
 
 
 def find_worker() -> Worker | None:
-    """The worker of a `DataLoader` that this process is, None where it is none."""
+    """The `DataLoader` worker that this process is, or None."""
     from torch.utils.data import get_worker_info
 
     if (info := get_worker_info()) is None:
@@ -91,7 +91,7 @@ def find_worker() -> Worker | None:
 
 
 def torch_dataset(dataset: TokenDataset, dtype: Any = None, labels: bool = False) -> Any:
-    """An IterableDataset of batches as tensors; each of a DataLoader's workers takes every n-th batch of this rank."""
+    """Make an IterableDataset of batches as tensors. Each of n DataLoader workers takes every n-th batch of this rank."""
     torch = _import_framework("torch")
     from torch.utils.data import IterableDataset
 
@@ -106,10 +106,10 @@ def torch_dataset(dataset: TokenDataset, dtype: Any = None, labels: bool = False
         return {**found, "labels": _make_labels(tensors)} if labels else found
 
     class TorchBatches(IterableDataset):
-        """Batches of a `TokenDataset`. `set_epoch`, `state_dict` and `load_state_dict` are those of the dataset.
+        """The batches of a `TokenDataset`. `set_epoch`, `state_dict` and `load_state_dict` are those of the dataset.
 
-        In a worker, `set_epoch` and `load_state_dict` are for the worker's next pass alone, and there is no `state_dict`: the
-        iterators have it.
+        In a worker, `set_epoch` and `load_state_dict` affect only the worker's next pass. `state_dict` is empty there, because
+        the iterators have the state.
         """
 
         def __init__(self) -> None:
@@ -148,7 +148,7 @@ def torch_dataset(dataset: TokenDataset, dtype: Any = None, labels: bool = False
 
 
 def _find_dtype(torch: Any, dtype: Any) -> Any:
-    """Raises UsageError for what is no integer type of torch."""
+    """Find an integer type of torch by name or value. Raises UsageError for any other."""
     kind = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if (kind is not None and kind in [getattr(torch, name) for name in _DTYPES]) or dtype is None:
         return kind
@@ -156,7 +156,7 @@ def _find_dtype(torch: Any, dtype: Any) -> Any:
 
 
 def _make_labels(tensors: Mapping[str, Any]) -> Any:
-    """The ids as int64, with -100 where the mask says padding."""
+    """The ids as int64, with -100 for padding."""
     import torch
 
     ids, mask = tensors["input_ids"], tensors.get("attention_mask")
@@ -165,13 +165,13 @@ def _make_labels(tensors: Mapping[str, Any]) -> Any:
 
 
 def put_on_device(dataset: TokenDataset, device: Any) -> Iterator[dict[str, Any]]:
-    """Batches as JAX arrays. `device_put` does not wait for the copy: the next batch is on its way while one is used."""
+    """Yield batches as JAX arrays. `device_put` does not wait for the copy, so the next batch is copied while one is in use."""
     jax = _import_framework("jax")
     return dataset.take(lambda batches: _stay_ahead(jax.device_put(batch, device) for batch in batches))
 
 
 def _stay_ahead(batches: Iterator[Any]) -> Iterator[Any]:
-    """The same batches, each after the one behind it was asked for."""
+    """Yield the same batches, but request the next batch before yielding one."""
     waiting = next(batches, None)
     while waiting is not None:
         coming = next(batches, None)

@@ -1,13 +1,13 @@
-"""Packing: documents of any length into blocks of one length, as training wants them.
+"""Packing: puts documents of any length into blocks of one length, as training needs them.
 
-    documents of 3, 5 and 9 tokens, blocks of 8, `E` the EOS token, `.` padding
+    documents of 3, 5 and 9 tokens, blocks of 8; `E` is the EOS token, `.` padding
 
     concat     a a a E b b b b | b E c c c c c c | c c c E . . . .     joined, cut every 8 tokens
     best-fit   a a a b b b b b | c c c c c c c c | c . . . . . . .     whole documents, least padding
     none       a a a . . . . . | b b b b b . . . | c c c c c c c c | c . . . . . . .
 
-A *part* is what a block holds of one document. Whose it is, where it begins in the block and in the document, and how long it is
-stands in arrays of one row a part (`Parts`): no boundary is ever lost. The same in plain Python is `reference_packing.py`.
+A *part* is the portion of one document in one block. `Parts` has the document of each part, its place in the block and in the
+document, and its length, so no document boundary is lost. `reference/packing.py` does the same in plain Python.
 
 best-fit is the algorithm of Ding et al., "Fewer Truncations Improve Language Modeling" (2024).
 """
@@ -30,12 +30,12 @@ Tokens = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Packing:
-    """How documents become blocks: `block` tokens each, `mode` concat, best-fit or none.
+    """How documents are packed into blocks of `block` tokens. `mode` is concat, best-fit or none.
 
-    `eos` is put behind each document, `pad` into what is left of a block; both are tokens with their ids. `bounded`: documents
-    begin or end with a token of the tokenizer's template, so that they need no `eos`; that token is the document's own. `tail`
-    says what becomes of the tokens behind the last full block of a shard under concat: `pad`, `keep` (a shorter row) or `drop`.
-    Raises UsageError where these do not go together.
+    `eos` is put after each document, and `pad` fills the rest of a block; both are tokens with their ids. `bounded`: documents
+    begin or end with a token of the tokenizer's template, which counts as their own, so they need no `eos`. `tail` says what
+    happens with concat to the tokens after the last full block of a shard: `pad`, `keep` (a shorter row) or `drop`. Raises
+    UsageError for options that cannot be combined.
     """
 
     block: int
@@ -62,11 +62,11 @@ class Packing:
 
     @property
     def pads(self) -> bool:
-        """Whether a block can hold padding; then there is a column `attention_mask`."""
+        """Whether a block can contain padding. If so, there is a column `attention_mask`."""
         return self.mode != "concat" or self.tail == "pad"
 
     def describe(self) -> dict[str, Any]:
-        """What the manifest and the footers of shards say of it."""
+        """The description in the manifest and in the footers of shards."""
         tokens = {
             name: None if token is None else {"token": token[0], "id": token[1]}
             for name, token in (("eos", self.eos), ("pad", self.pad))
@@ -76,16 +76,17 @@ class Packing:
 
     @property
     def eos_tokens(self) -> int:
-        """How many EOS tokens a document ends with."""
+        """The number of EOS tokens after a document: 0 or 1."""
         return int(self.eos is not None)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What blocks hold, a row for each part, in the order of the blocks and inside them of their offsets; int64[p] each.
+    """The parts of blocks, in order of block and offset. All arrays are int64[p].
 
-    `documents` counts documents as they were given, `blocks` blocks; `offsets` is where the part begins in its block, `starts`
-    where in its document, `sizes` how many tokens it has, EOS included. A document without a token has no part.
+    `documents` is the index of a part's document in the input, `blocks` the number of its block. `offsets` is where the part
+    begins in its block, `starts` where it begins in its document, and `sizes` its number of tokens, including EOS. A document
+    without tokens has no part.
     """
 
     documents: Ints
@@ -95,15 +96,15 @@ class Parts:
     sizes: Ints
 
     def take(self, places: npt.NDArray[np.integer | np.bool_]) -> Parts:
-        """Some of them, in this order."""
+        """Select parts, in this order."""
         return Parts(*(getattr(self, name)[places] for name in ("documents", "blocks", "offsets", "starts", "sizes")))
 
 
 def cut_documents(sizes: Ints, block: int, *, joined: bool) -> Parts:
     """Cut documents of `sizes` tokens, 1 or more, into parts of at most `block`.
 
-    Joined, they stand on one line that is cut every `block` tokens; otherwise each is cut by itself, and the parts' blocks are
-    numbered one after the other. `cut_documents([3, 10], 8, joined=True)` has the parts 3 + 5 | 5.
+    If `joined`, the documents are concatenated and cut every `block` tokens. Otherwise each document is cut on its own, and each
+    part gets a block of its own. `cut_documents([3, 10], 8, joined=True)` has the parts 3 + 5 | 5.
     """
     ends = np.cumsum(sizes)
     begins = ends - sizes
@@ -120,9 +121,10 @@ def cut_documents(sizes: Ints, block: int, *, joined: bool) -> Parts:
 
 
 def place_best_fit(sizes: Ints, block: int) -> tuple[Ints, int]:
-    """The block of each of `sizes` (0..block), and how many blocks there are: largest first, each where the least room is left.
+    """Place parts of `sizes` (0..block), the largest first, each in the block with the least room that fits it.
 
-    Blocks are numbered in the order of the first part in them. `place_best_fit([3, 5, 8, 1], 8)` gives [0 0 1 2], 3.
+    Returns the block of each part and the number of blocks. Blocks are numbered in the order of their first parts.
+    `place_best_fit([3, 5, 8, 1], 8)` returns [0 0 1 2], 3.
     """
     largest_first = np.argsort(-sizes, kind="stable")
     places = np.empty(sizes.size, np.int64)
@@ -137,7 +139,10 @@ def place_best_fit(sizes: Ints, block: int) -> tuple[Ints, int]:
 
 
 def pack_documents(lengths: Ints, packing: Packing) -> tuple[Parts, int]:
-    """The parts of documents of so many tokens (without EOS), and the number of blocks, the last of concat maybe not full."""
+    """Pack documents of `lengths` tokens (without EOS). Returns the parts and the number of blocks.
+
+    With concat, the last block may not be full.
+    """
     sizes = lengths + packing.eos_tokens
     held = np.flatnonzero(sizes)
     parts = cut_documents(sizes[held], packing.block, joined=packing.mode == "concat")
@@ -156,9 +161,9 @@ def pack_documents(lengths: Ints, packing: Packing) -> tuple[Parts, int]:
 
 
 def permute(count: int, *seed: int) -> Ints:
-    """The numbers 0 .. count - 1 in an order that the seed decides, the same on every machine and in every release of NumPy.
+    """A permutation of 0 .. count - 1 that depends only on the seed, not on the machine or the release of NumPy.
 
-    Only the bit stream of Philox, which NumPy keeps for good, goes in: `permute(4, 1)` is always [2 0 1 3].
+    It uses only the bit stream of Philox, which NumPy guarantees not to change: `permute(4, 1)` is always [2 0 1 3].
     """
     bits = np.random.Philox(np.random.SeedSequence(seed)).random_raw(count)
     return np.argsort(bits, kind="stable")

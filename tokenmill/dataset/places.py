@@ -1,12 +1,12 @@
-"""Where reading a dataset stands: its epoch and batch, known to the process that reads and to the workers of its loaders.
+"""The reading position of a dataset (epoch and batch), shared by the process that reads and the workers of its loaders.
 
-torch's `DataLoader` hands a dataset to worker processes and never tells the dataset about it: a new pass begins when each worker
-asks its copy for an iterator. So place and passes are kept in memory that all of these processes map. The first worker of a pass
-to arrive enters the pass there and takes its place; the others find the entry and get the same place.
+torch's `DataLoader` sends a dataset to worker processes without informing it: a pass begins when each worker requests an iterator
+of its copy. So the place and the passes are kept in memory that all of these processes map. The first worker of a pass adds an
+entry for the pass with its starting place; the other workers find the entry and use the same place.
 
     process reads            place (0, 0)
     worker 1 begins a pass   pass A at (0, 0); the next one begins at (1, 0)
-    worker 0 joins pass A    (0, 0), whatever was set meanwhile
+    worker 0 joins pass A    (0, 0), even if the place was set since
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import numpy as np
 
 from tokenmill.errors import UsageError
 
-#: One place for each process that has loaders; processes that ended give theirs back.
+#: One place for each process with loaders. The places of processes that have ended are reused.
 _PLACES = 64
-#: Passes that are remembered. A worker joins a pass before this many others have begun.
+#: The number of passes that are remembered. A worker must join a pass before this many others have begun.
 _PASSES = 64
 _MOST_WORKERS = 512
 
@@ -47,10 +47,10 @@ class Start(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a place says.
+    """The contents of a place.
 
     `begun`: a loader has begun a pass here, so the next pass begins the next epoch. `unknown`: worker processes read that pass,
-    and how far it was used is not known. `latest`: the epoch of the pass that was begun last.
+    and how many of its batches were used is not known. `latest`: the epoch of the pass that began last.
     """
 
     epoch: int
@@ -60,12 +60,12 @@ class Standing(NamedTuple):
     latest: int = 0
 
     def next_start(self) -> tuple[int, int]:
-        """Epoch and batch at which a pass begins that is begun now."""
+        """The epoch and batch at which the next pass begins."""
         return (self.epoch + 1, 0) if self.begun else (self.epoch, self.batch)
 
 
 class Worker(NamedTuple):
-    """One worker of a loader: the process that the loader is in, the seed that all its workers share, and its number."""
+    """One worker of a loader: the loader's process, the seed that its workers share, how many they are, and its number."""
 
     process: int
     seed: int
@@ -74,9 +74,9 @@ class Worker(NamedTuple):
 
 
 class Place:
-    """The place of a dataset in one process, and after `share` in the workers of that process's loaders too.
+    """The place of a dataset in one process and, after `share`, in the workers of that process's loaders.
 
-    Pickled for a process that is being started, it stays shared; pickled otherwise, it is a copy of its own.
+    A place that is pickled to start a process stays shared. Otherwise pickling makes an independent copy.
     """
 
     def __init__(self, standing: Standing | None = None, shared: SharedMemory | None = None) -> None:
@@ -91,7 +91,7 @@ class Place:
         return Place, (self.standing(),)
 
     def share(self) -> None:
-        """Let processes that are started from now on share this place."""
+        """Share this place with the processes that are started from now on."""
         if self._shared is None:
             shared, record = SharedMemory.create(), self._record
             record["process"] = os.getpid()
@@ -99,36 +99,36 @@ class Place:
             self._shared, self._reader = shared, 0
 
     def standing(self) -> Standing:
-        """What the place says now."""
+        """The current contents of the place."""
         with self._open(os.getpid()) as record:
             return _read(record)
 
     def set(self, epoch: int, batch: int) -> None:
-        """Have the next pass begin at a batch of an epoch."""
+        """Make the next pass begin at a batch of an epoch."""
         with self._open(os.getpid()) as record:
             _write(record, Standing(epoch, batch, latest=epoch))
 
     def begin(self, *, loader: bool = False) -> Start:
-        """Begin a pass in this process; the one after a loader's pass begins the next epoch."""
+        """Begin a pass in this process. The pass after a loader's pass begins the next epoch."""
         with self._open(os.getpid()) as record:
             epoch, batch = _read(record).next_start()
             _write(record, Standing(epoch, batch, begun=loader, latest=epoch))
             return Start(epoch, batch, int(record["moves"]))
 
     def count(self, start: Start, batch: int) -> None:
-        """The next batch of a pass is number `batch`."""
+        """Record that the next batch of a pass is `batch`."""
         with self._open(os.getpid()) as record:
             if record["moves"] == start.moves:
                 record["batch"] = batch
 
     def finish(self, start: Start) -> None:
-        """A pass has come to the end of its epoch."""
+        """Record that a pass has reached the end of its epoch."""
         with self._open(os.getpid()) as record:
             if record["moves"] == start.moves:
                 _write(record, Standing(start.epoch + 1, 0, latest=start.epoch))
 
     def join(self, worker: Worker) -> Start:
-        """Where the pass begins that a worker takes part in from now on."""
+        """Join a worker to its next pass, and return where the pass begins. Raises UsageError for too many workers."""
         if self._shared is None or worker.worker >= _MOST_WORKERS:
             raise UsageError(f"worker {worker.worker} cannot know the place; give a loader {_MOST_WORKERS} workers at most")
         if self._turns_of != os.getpid():
@@ -144,14 +144,14 @@ class Place:
             return Start(int(entry["epoch"]), int(entry["batch"]))
 
     def move(self, worker: Worker | None, epoch: int, batch: int) -> Start:
-        """Have the pass that was just begun, in this process or by a worker, begin elsewhere."""
+        """Make the pass that was just begun, in this process or by a worker, begin at another batch."""
         with self._open(worker.process if worker else os.getpid()) as record:
             _write(record, Standing(epoch, batch, begun=True, unknown=worker is not None, latest=epoch))
             return Start(epoch, batch, int(record["moves"]))
 
     @contextlib.contextmanager
     def _open(self, process: int) -> Iterator[Any]:
-        """The record of a process; while it is open, no other process changes it."""
+        """The record of a process. No other process can change it while it is open."""
         if self._shared is None:
             yield self._record
             return
@@ -162,7 +162,7 @@ class Place:
 
 
 class SharedMemory:
-    """Places and passes, in a file without a name that several processes map."""
+    """Places and passes, in an anonymous file that several processes map."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -171,7 +171,7 @@ class SharedMemory:
 
     @classmethod
     def create(cls) -> SharedMemory:
-        """All zeros. In memory where the system has such files, otherwise in the folder for temporary ones."""
+        """Create it with zeros: in memory if the system supports such files, otherwise in the folder for temporary files."""
         if hasattr(os, "memfd_create"):
             file: Any = os.fdopen(os.memfd_create("tokenmill-place"), "r+b", buffering=0)
         else:
@@ -180,15 +180,15 @@ class SharedMemory:
         return cls(file)
 
     def send(self) -> Any:
-        """What a process that is being started gets in place of the file."""
+        """The object that a process being started receives in place of the file."""
         return reduction.DupFd(self._file.fileno())
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Keep other threads and processes out. The lock of a process that dies goes with it."""
-        import fcntl  # not on every system; where it is missing, torch starts no workers that share memory by a file
+        """Keep other threads and processes out. The lock of a process that dies is released."""
+        import fcntl  # Some systems do not have it; there, torch starts no workers that share memory through a file.
 
-        if self._lock_of != os.getpid():  # a fork, and a thread of the parent may have held the lock
+        if self._lock_of != os.getpid():  # After a fork, a thread of the parent may have held the lock.
             self._lock, self._lock_of = threading.Lock(), os.getpid()
         with self._lock:
             fcntl.lockf(self._file, fcntl.LOCK_EX)
@@ -198,7 +198,7 @@ class SharedMemory:
                 fcntl.lockf(self._file, fcntl.LOCK_UN)
 
     def find_place(self, process: int) -> Any:
-        """The record of a process. A new one begins where the process that started it stands."""
+        """The record of a process. A new process begins at the place of the process that started it."""
         places = self.content["places"]
         for record in places:
             if record["process"] == process:
@@ -223,7 +223,7 @@ class SharedMemory:
         return None
 
     def enter_pass(self, worker: Worker, turn: int, epoch: int, batch: int) -> Any:
-        """A new entry; the oldest one goes."""
+        """Add an entry, which overwrites the oldest one."""
         number = int(self.content["entered"]) % _PASSES
         self.content["entered"] += 1
         self.content["passes"][number] = (worker.process, worker.seed, turn, worker.workers, epoch, batch, 0)
@@ -240,7 +240,7 @@ def _read(record: Any) -> Standing:
 
 
 def _write(record: Any, standing: Standing) -> None:
-    """Passes that were begun before do not move the place from now on."""
+    """Write a record. Passes that began before no longer move the place."""
     record["moves"] += 1
     for name, value in standing._asdict().items():
         record[name] = value

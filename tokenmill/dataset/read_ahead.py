@@ -1,4 +1,4 @@
-"""Row groups for batches: read before they are needed, held as long as they are, and put together into batches."""
+"""Reads row groups ahead of time, keeps them while they are needed, and assembles batches from them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tokenmill.dataset.block_order import BatchPlan, RowOrder
 
 Arrays = dict[str, npt.NDArray[np.integer]]
 
-#: More threads than this do not read faster.
+#: More threads do not read faster.
 _MOST_THREADS = 4
 
 
 class GroupReader:
-    """Gives the batches `numbers` of a plan over an order of rows, one after the other.
+    """Yields the batches `numbers` of a plan over an order of rows.
 
-    `read` reads a row group by its number. Those of `ahead` windows of the order are read by threads before their turn comes;
-    those of the windows that each lane is in, and was in before, are held.
+    `read` reads a row group by its number. Threads read the row groups of `ahead` windows of the order in advance. The row groups
+    of each lane's current and previous window are kept.
     """
 
     def __init__(self, read: Callable[[int], Arrays], order: RowOrder, plan: BatchPlan, numbers: range, ahead: int) -> None:
@@ -42,7 +42,7 @@ class GroupReader:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def batches(self) -> Iterator[Arrays]:
-        """All of them. Rows that lie in a row group one after the other are views of it, others are copied together."""
+        """Yield all batches. If the rows of a batch are adjacent in a row group, it is a view; otherwise the rows are copied."""
         for start, stop in map(self._plan.span, self._numbers):
             windows = self._order.windows(start, stop)
             if windows != self._latest:
@@ -53,7 +53,7 @@ class GroupReader:
             yield parts[0] if len(parts) == 1 else {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _hold(self, windows: range) -> None:
-        """Have the row groups of these windows here, and the next ones on their way."""
+        """Load the row groups of these windows, and start reading the next ones."""
         needed = [group for window in windows for group in self._order.groups(window)]
         absent = [group for group in needed if group not in self._held]
         for group in absent:
@@ -75,7 +75,7 @@ class GroupReader:
         return self._pending.pop(group).result() if group in self._pending else self._read(group)
 
     def _list_groups(self) -> Iterator[int]:
-        """The row groups in the order in which they are first needed; again where they have not been for long."""
+        """The row groups in the order in which they are needed. A group is repeated if it is needed again much later."""
         latest: OrderedDict[int, None] = OrderedDict()
         for start, stop in map(self._plan.span, self._numbers):
             for window in self._order.windows(start, stop):

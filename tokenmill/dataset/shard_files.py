@@ -1,4 +1,4 @@
-"""The shards of a finished dataset on any file system that Arrow knows: what the manifest says, and reading single row groups."""
+"""The files of a finished dataset on any file system that Arrow supports: reads the manifest and single row groups of shards."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from tokenmill.errors import DataError, UsageError
 from tokenmill.parquet.footer import ParquetFooter, open_parquet
 from tokenmill.parquet.pages import OtherLayout, read_integers
 
-#: A Parquet file numbers its row groups in 16 bits.
+#: A Parquet file numbers its row groups with 16-bit integers.
 MOST_ROW_GROUPS = (1 << 15) - 1
 _SHARD_NAME = re.compile(r"part-\d{5,}-of-\d{5,}\.parquet")
-#: How many files are held open.
+#: The number of files that are kept open.
 _OPEN_FILES = 64
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Where a column of one row group lies in its file."""
+    """The place of one column of one row group in its file."""
 
     offset: int
     size: int
@@ -42,7 +42,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Footer:
-    """What a shard's footer tells, of each row group: its rows, the chunks of its columns by name, smallest and largest id."""
+    """The footer of a shard. For each row group: its rows, the chunks of its columns by name, and its smallest and largest id."""
 
     rows: list[int]
     chunks: list[dict[str, Chunk]]
@@ -51,11 +51,11 @@ class Footer:
 
 
 class ShardFiles:
-    """Manifest and shards of the dataset in `folder`. Can be pickled; open files stay behind.
+    """The manifest and shards of the dataset in `folder`. Can be pickled, without the open files.
 
-    All that is read is of the version that was opened: a file that was opened before another version was published stays as it
-    was, and later ones are refused. Raises DataError where there is no finished dataset, or a manifest that names files outside
-    of the folder.
+    All data comes from the version that was opened. Files that were open before another version was published stay readable;
+    opening more files then raises DataError. Raises DataError if there is no finished dataset, or if the manifest names files
+    outside the folder.
     """
 
     def __init__(self, folder: str, filesystem: Any = None) -> None:
@@ -85,7 +85,7 @@ class ShardFiles:
         return self._footers[shard]
 
     def read_matrix(self, shard: int, group: int, column: str, shape: tuple[int, int], pad: int) -> npt.NDArray[np.integer]:
-        """A column of a row group with a number for each token, as rows x block; shorter rows are filled up with `pad`."""
+        """Read a column with a number for each token, as rows x block. Shorter rows are padded with `pad`."""
         footer = self.footer(shard)
         try:
             chunk, rows, kind = footer.chunks[group][column], footer.rows[group], footer.schema.field(column).type
@@ -106,7 +106,7 @@ class ShardFiles:
         return self._pad_rows(shard, group, column, np.full(shape, pad, dtype))
 
     def _pad_rows(self, shard: int, group: int, column: str, matrix: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
-        """The rows of a column, read by Arrow, laid over `matrix`."""
+        """Read the rows of a column with Arrow and write them over `matrix`."""
         lists = self.read_table(shard, group, [column])[column]
         for row, values in zip(matrix, lists, strict=True):
             tokens = values.values.to_numpy(zero_copy_only=False)[: row.size]
@@ -114,19 +114,19 @@ class ShardFiles:
         return matrix
 
     def read_table(self, shard: int, group: int, columns: list[str]) -> pa.Table:
-        """Columns of a row group, by Arrow."""
+        """Read columns of a row group with Arrow."""
         try:
             table = self._open_parquet(shard).read_row_group(group, columns=columns, use_threads=False)
             self._check_remote()
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise self._damaged(shard, error) from None
         rows = self.footer(shard).rows[group]
-        if table.num_rows != rows:  # Arrow goes by the number of values in the footer, which may be another.
+        if table.num_rows != rows:  # Arrow uses the number of values in the footer, which may differ.
             raise self._damaged(shard, ValueError(f"row group {group} has {table.num_rows} rows instead of {rows}"))
         return table
 
     def read_file(self, name: str) -> bytes:
-        """A file of the folder, such as the tokenizer's."""
+        """Read a file of the folder, such as the tokenizer."""
         try:
             with self._filesystem.open_input_file(f"{self._root}/{name}") as file:
                 self._check_version()
@@ -136,7 +136,7 @@ class ShardFiles:
         return content
 
     def _open_parquet(self, shard: int) -> pq.ParquetFile:
-        """For Arrow to read; a footer is checked and taken apart once for each time that the file is opened."""
+        """Open a shard with Arrow. The footer is checked and parsed once each time the file is opened."""
         file = self._open(shard)
         if (metadata := self._metadata.get(shard)) is not None:
             return pq.ParquetFile(file, metadata=metadata)
@@ -145,7 +145,7 @@ class ShardFiles:
         return parquet
 
     def _open(self, shard: int) -> Any:
-        if self._process != os.getpid():  # After a fork: the place in a file may be shared with the parent.
+        if self._process != os.getpid():  # After a fork, the position in a file may be shared with the parent.
             self._files, self._metadata, self._process = OrderedDict(), {}, os.getpid()
         if (file := self._files.get(shard)) is not None:
             return file
@@ -162,9 +162,10 @@ class ShardFiles:
         return file
 
     def _check_version(self) -> None:
-        """Raise DataError where the folder holds another version than the one that was opened.
+        """Raise DataError if the folder contains another version than the one that was opened.
 
-        The manifest is the first file of a version to go. So what was open before it is looked at is of its version.
+        Publishing removes the manifest of the old version first. So if the manifest is unchanged, every file opened before this
+        check belongs to its version.
         """
         try:
             (found,) = self._filesystem.get_file_info([self._manifest_path])
@@ -182,12 +183,12 @@ class ShardFiles:
         self._manifest_time = (found.mtime_ns, found.size)
 
     def _check_remote(self) -> None:
-        """On stores, files that are open are read by their name: look after each reading."""
+        """Check the version after each read on an object store, where an open file is read by name."""
         if not isinstance(self._filesystem, pafs.LocalFileSystem):
             self._check_version()
 
     def _check_tokenizer(self, shard: int, metadata: Mapping[bytes, bytes]) -> None:
-        """Raise DataError where a shard's footer names another tokenizer than the manifest."""
+        """Raise DataError if the footer of a shard names another tokenizer than the manifest."""
         stated = metadata.get(b"tokenmill.tokenizer_sha256", b"").decode("utf-8", "replace")
         wanted = _look_up(self.manifest, "tokenizer.sha256")
         if stated and isinstance(wanted, str) and stated != wanted:
@@ -220,7 +221,7 @@ class ShardFiles:
 
 
 def check_manifest(folder: str, manifest: Mapping[str, Any]) -> None:
-    """Raise DataError unless what readers take from a manifest is of the right kind, and names no files outside of the folder."""
+    """Raise DataError if a field that readers use has the wrong type, or if a shard has the name of a file outside the folder."""
     shards, packing = manifest.get("shards"), manifest.get("packing")
     if not isinstance(shards, list) or not all(isinstance(shard, dict) for shard in shards):
         raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: it lists no shards; encode the corpus again")
@@ -246,14 +247,14 @@ def check_manifest(folder: str, manifest: Mapping[str, Any]) -> None:
 
 
 def _look_up(place: Any, name: str) -> Any:
-    """`place["a"]["b"]` for `a.b`, None where that is not there."""
+    """`place["a"]["b"]` for `a.b`, None if it does not exist."""
     for part in name.split("."):
         place = place.get(part) if isinstance(place, dict) else None
     return place
 
 
 def _find_filesystem(folder: str, filesystem: Any) -> tuple[Any, str]:
-    """The file system of a folder and its path there: local, `s3://`, `gs://`, `hdfs://`, or one that is given."""
+    """The file system of a folder and the path on it: local, `s3://`, `gs://`, `hdfs://`, or the given file system."""
     if filesystem is not None:
         if not isinstance(filesystem, pafs.FileSystem):
             filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))

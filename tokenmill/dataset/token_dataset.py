@@ -1,13 +1,13 @@
-"""`TokenDataset`: batches, blocks and documents of a dataset that `tokenmill encode` wrote, from any file system.
+"""`TokenDataset`: reads batches, blocks and documents of a dataset written by `tokenmill encode`, from any file system.
 
     dataset = TokenDataset("blocks", batch_size=8, shuffle=True, seed=1)
     for batch in dataset:                     # one epoch
         batch["input_ids"]                    # int32[8, 2048]
-    dataset.state_dict()                      # load_state_dict goes on at exactly this batch
+    dataset.state_dict()                      # load_state_dict continues at exactly this batch
     dataset.document("part1.jsonl.gz:17")     # int32[n]
 
-What batch number i of an epoch holds depends on the dataset, `batch_size`, `seed`, `window` and `lanes` alone. Ranks and workers
-each take every n-th of them, and together they give what one alone would give.
+The contents of batch i of an epoch depend only on the dataset, `batch_size`, `seed`, `window` and `lanes`. Ranks and workers each
+take every n-th batch; together they return the same batches as a single reader.
 """
 
 from __future__ import annotations
@@ -35,34 +35,35 @@ if TYPE_CHECKING:
 
 Batch = dict[str, npt.NDArray[np.integer]]
 
-#: The columns with a number for each token, in the order in which a batch has them.
+#: The columns with a number for each token, in the order of the columns of a batch.
 BATCH_COLUMNS = ("input_ids", "attention_mask", "segment_ids", "position_ids")
 _STATE_VERSION = 1
-#: What two states must agree in, for one to go on where the other was.
+#: The settings that must be the same for a dataset to continue from a state.
 _SETTINGS = ("batch_size", "shuffle", "seed", "window", "lanes", "drop_last")
-#: What becomes of the batches that are left over where the ranks cannot all have as many.
+#: What to do with the remaining batches if they cannot be divided evenly among the ranks.
 _REMAINDERS = ("repeat", "drop", "keep")
 
 
 class TokenDataset:
     """A finished dataset, read-only.
 
-    `folder` is a path or a URI (`s3://...`), `filesystem` one of pyarrow or fsspec where the URI alone does not say enough.
-    Iterating gives batches of packed blocks, from the place where it last stopped to the end of the epoch; after that, those of
-    the next epoch:
+    `folder` is a path or a URI (`s3://...`); `filesystem` is a file system of pyarrow or fsspec, for URIs that need one.
+    Iterating returns batches of packed blocks, from the place where it last stopped to the end of the epoch. The next iteration
+    returns the batches of the next epoch.
 
-    - `batch_size` blocks each, the last one of an epoch maybe fewer; `drop_last` leaves that one out;
-    - `columns`: some of `BATCH_COLUMNS`, by default those that the dataset has;
-    - `shuffle`: row groups in an order that `seed` and epoch decide, and the blocks of `window` row groups among each other;
-    - `rank` of `world` takes every world-th batch; `lanes` (a multiple of all ranks' workers together) lets each of them read
-      row groups of its own, at the price of another order;
-    - `remainder`: every rank gets the same number of batches. Where they do not divide by `world`, `repeat` gives the first
-      batches of the epoch again (the default), `drop` leaves the last ones out (the default with `drop_last`), and `keep` lets
-      some ranks have one batch more than others;
-    - `read_ahead`: so many windows (without `shuffle`, row groups) are read by threads meanwhile; 0 reads when it is needed.
+    - `batch_size`: the blocks in a batch. The last batch of an epoch may have fewer; `drop_last` omits it.
+    - `columns`: some of `BATCH_COLUMNS`, by default those that the dataset has.
+    - `shuffle`: shuffles the row groups by `seed` and epoch, and the blocks within each `window` of row groups.
+    - `rank`, `world`: each rank takes every `world`-th batch.
+    - `lanes`: if this is a multiple of the number of workers of all ranks together, each worker reads row groups of its own. The
+      order of the batches depends on it.
+    - `remainder`: by default, every rank gets the same number of batches. If the batches do not divide by `world`, `repeat`
+      repeats the first batches of the epoch (the default), `drop` omits the last ones (the default with `drop_last`), and `keep`
+      gives some ranks one batch more than others.
+    - `read_ahead`: how many windows (without `shuffle`, row groups) threads read in advance; 0 reads them when they are needed.
 
-    Arrays are the caller's to keep, not to write into: they may be views of a row group. Raises DataError for what is no finished
-    dataset, UsageError for options that do not fit it.
+    You may keep the arrays but not write to them: they may be views of a row group. Raises DataError if the folder is not a
+    finished dataset, and UsageError for options that do not fit the dataset.
     """
 
     def __init__(
@@ -105,20 +106,20 @@ class TokenDataset:
         rows = f"blocks of {self.block}" if self.block else "documents"
         return f"TokenDataset({self.folder!r}: {self.rows:,} {rows}, {self.manifest['totals']['tokens']:,} tokens)"
 
-    # --- what it is
+    # --- description
 
     @property
     def rows(self) -> int:
-        """How many rows: blocks, or those of documents where they are not packed."""
+        """The number of rows: blocks or, in a dataset that is not packed, rows of documents."""
         return sum(count_rows(shard) for shard in self._files.shards)
 
     @property
     def embedding_rows(self) -> int:
-        """Rows of the Embedding layer that takes every id."""
+        """The number of rows that an embedding layer needs for all ids."""
         return int(self.manifest["tokenizer"]["embedding_rows"])
 
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer that made the ids; it stands in the folder."""
+        """Load the tokenizer that made the ids, which is stored in the folder."""
         from tokenmill.formats import recognition
 
         return recognition.loads(self._files.read_file("tokenizer.json"))
@@ -126,9 +127,9 @@ class TokenDataset:
     # --- single rows and documents
 
     def row(self, number: int, columns: tuple[str, ...] | None = None) -> dict[str, Any]:
-        """A row by its number: of a block its columns as arrays, `doc_ids` as a list; of a document `doc_id` and `input_ids`.
+        """Read a row by its number: a block as its columns (arrays, `doc_ids` a list), a document as `doc_id` and `input_ids`.
 
-        Reads one row group, or some `columns` of it. `dataset.row(0)["input_ids"]` is int32[block].
+        Reads one row group, or only `columns` of it. `dataset.row(0)["input_ids"]` is int32[block].
         """
         if not 0 <= number < self.rows:
             raise UsageError(f"row {number} is none; there are rows 0 to {self.rows - 1}")
@@ -144,10 +145,10 @@ class TokenDataset:
         return {name: value if name in texts else _to_array(name, value) for name, value in row.items()}
 
     def document(self, doc_id: str) -> npt.NDArray[np.int32]:
-        """The tokens of a document, without EOS: int32[n]. Reads ids, and tokens of the row groups that have it.
+        """Read the tokens of a document, without EOS: int32[n]. Reads the ids, and the tokens of row groups with the document.
 
-        Tokens of the tokenizer's template are the document's. Raises DataError where there is none of this id; of several, the
-        first is given.
+        The special tokens of the tokenizer's template are included. If several documents have the id, returns the first. Raises
+        DataError if there is none.
         """
         for shard in range(len(self._files.shards)):
             parts = []
@@ -170,9 +171,9 @@ class TokenDataset:
     # --- batches
 
     def __len__(self) -> int:
-        """How many batches this rank's pass has: the one under way, or the one that would begin now.
+        """The number of batches of this rank in the current pass or, between passes, in the next one.
 
-        After `load_state_dict` that is the rest of an epoch, and then whole epochs again.
+        After `load_state_dict`, the first pass is the rest of an epoch; later passes are whole epochs.
         """
         _, batch = self._place.standing().next_start()
         return len(self.share(batch if self._under_way is None else self._under_way.batch))
@@ -181,7 +182,7 @@ class TokenDataset:
         yield from self.take(lambda batches: batches)
 
     def take(self, convert: Callable[[Iterator[Batch]], Iterable[Any]]) -> Iterator[Any]:
-        """What `convert` makes of the rest of the epoch. It may read ahead: a batch counts once it is given out."""
+        """Yield the rest of the epoch, converted by `convert`. It may read ahead: a batch counts only once it is yielded."""
         start = self._place.begin()
         self._under_way = start
         try:
@@ -194,25 +195,25 @@ class TokenDataset:
                 self._under_way = None
 
     def turn(self, worker: int, workers: int) -> tuple[int, int]:
-        """First batch and step of one of this rank's workers, for `iterate`."""
+        """The first batch and the step of one of this rank's workers, for `iterate`."""
         _, batch = self._place.standing().next_start()
         return batch + self.rank + self.world * worker, self.world * workers
 
     def iterate(self, first: int, step: int) -> Iterator[Batch]:
-        """Batches number `first`, `first + step`, ... of the epoch; the dataset's own place stays where it is."""
+        """Yield the batches `first`, `first + step`, ... of the epoch. Does not move the dataset's place."""
         epoch, batch = self._place.standing().next_start()
         yield from self.read_batches(epoch, range(first, self._end(batch), step))
 
     def share(self, start: int, worker: int = 0, workers: int = 1, taken: int = 0) -> range:
-        """The batches of one of this rank's workers, in a pass that begins at batch `start`; it has taken some of them.
+        """The remaining batches of one of this rank's workers, which has `taken` some, in a pass that begins at batch `start`.
 
-        With `repeat`, numbers past the end of the epoch are those of its first batches.
+        With `repeat`, numbers past the end of the epoch stand for its first batches.
         """
         first = start + self.rank + self.world * (worker + workers * taken)
         return range(first, self._end(start), self.world * workers)
 
     def read_batches(self, epoch: int, numbers: range, columns: tuple[str, ...] | None = None) -> Iterator[Batch]:
-        """These batches of an epoch. The dataset's place stays where it is."""
+        """Yield the batches `numbers` of an epoch. Does not move the dataset's place."""
         plan = self._plan()
         order = RowOrder(self._group_rows(), seed=self.seed if self.shuffle else None, epoch=epoch, window=self.window)
         read = partial(self._read_group, columns=self.columns if columns is None else columns)
@@ -221,27 +222,27 @@ class TokenDataset:
 
     @property
     def place(self) -> Place:
-        """Where reading stands, for loaders."""
+        """The current reading position, for loaders."""
         return self._place
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch: with `shuffle`, each has an order of its own.
+        """The number of the epoch. With `shuffle`, each epoch has its own order.
 
-        Where the workers of a `DataLoader` read, that of the pass that was begun last.
+        If the workers of a `DataLoader` read, this is the epoch of the pass that began last.
         """
         return self._place.standing().epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Have the next pass begin at the beginning of an epoch."""
+        """Make the next pass start at the beginning of an epoch."""
         self._place.set(_check_number("epoch", epoch), 0)
 
     def state_dict(self, batches: int | None = None, *, epoch: int | None = None) -> dict[str, Any]:
-        """Where iterating is, as plain numbers and strings; every rank has the same.
+        """The position of iteration, as plain numbers and strings. It is the same on every rank.
 
-        The workers of torch's DataLoader read ahead of what is used, and nobody tells the dataset how many batches were. Then say
-        how many `batches` of an epoch this rank has used, by default of that whose pass was begun last. Raises UsageError where
-        the number is needed and not given.
+        The workers of torch's DataLoader read ahead, and the dataset does not learn how many batches were used. In this case pass
+        the number of `batches` that this rank has used of `epoch`, by default the epoch of the pass that began last. Raises
+        UsageError if the number is needed and missing.
         """
         standing = self._place.standing()
         if batches is None and standing.unknown:
@@ -255,20 +256,20 @@ class TokenDataset:
         return self.describe_place(found, _check_number("batches", batches) * self.world)
 
     def describe_place(self, epoch: int, batch: int) -> dict[str, Any]:
-        """The state of a place."""
+        """The state for a position."""
         settings = {name: getattr(self, name) for name in _SETTINGS}
         return {"version": _STATE_VERSION, "epoch": epoch, "batch": batch, "dataset": self._identity, **settings}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another one was: the next batch is the one that came next there, whatever the number of ranks.
+        """Continue from a state: the next batch is the one that would have come next there, for any number of ranks.
 
-        The next pass gives the rest of that epoch (no batch where it was at its end), those after it whole epochs. Raises
-        UsageError for the state of another dataset, or of other settings.
+        The next pass returns the rest of that epoch (no batch if it was at its end), and later passes return whole epochs. Raises
+        UsageError for the state of another dataset or of other settings.
         """
         self._place.set(*self.check_state(state))
 
     def check_state(self, state: Mapping[str, Any]) -> tuple[int, int]:
-        """Epoch and batch of a state. Raises UsageError as `load_state_dict` does."""
+        """The epoch and batch of a state. Raises UsageError as `load_state_dict` does."""
         if not isinstance(state, Mapping) or state.get("version") != _STATE_VERSION or state.get("dataset") != self._identity:
             raise UsageError(f"this state is of another dataset than {self.folder}; load it into the one it was taken from")
         for name in _SETTINGS:
@@ -281,18 +282,18 @@ class TokenDataset:
     # --- frameworks
 
     def to_torch(self, *, dtype: Any = None, labels: bool = False) -> Any:
-        """A `torch.utils.data.IterableDataset` of batches, dicts of int tensors: for `DataLoader(..., batch_size=None)`.
+        """Make a `torch.utils.data.IterableDataset` of batches (dicts of int tensors) for `DataLoader(..., batch_size=None)`.
 
-        With any number of workers the batches are the same, in the same order. Each new pass of a loader begins the next epoch,
-        whether or not the one before was read to its end. `dtype` is an integer type of torch or its name (`"int64"`) for all
-        columns; `labels` adds the column `labels`: int64, the ids with -100 for padding, which `cross_entropy` passes over.
+        The batches and their order are the same for any number of workers. Each new pass of a loader begins the next epoch, even
+        if the pass before was not read to its end. `dtype` is an integer type of torch or its name (`"int64"`) for all columns.
+        `labels` adds the column `labels`: int64, the ids with -100 for padding, which `cross_entropy` ignores.
         """
         from tokenmill.dataset.frameworks import torch_dataset
 
         return torch_dataset(self, dtype, labels)
 
     def to_jax(self, device: Any = None) -> Iterator[dict[str, Any]]:
-        """Batches on a JAX device (or sharding), the next one on its way while one is used."""
+        """Yield batches on a JAX device (or sharding). The next batch is copied while one is in use."""
         from tokenmill.dataset.frameworks import put_on_device
 
         return put_on_device(self, device)
@@ -300,7 +301,7 @@ class TokenDataset:
     def to_rows(self, columns: tuple[str, ...] | None = None) -> Any:
         """The rows as a sequence with `len` and `[]`: a data source for grain, a map-style dataset for torch.
 
-        `columns` leaves the others out: `DataLoader` puts rows together where all columns have one size.
+        `columns` selects columns. `DataLoader` can collate rows only if each column has the same size in all rows.
         """
         from tokenmill.dataset.frameworks import Rows
 
@@ -327,7 +328,7 @@ class TokenDataset:
         return BatchPlan(self.rows, self.batch_size, self.lanes, self.drop_last)
 
     def _end(self, start: int) -> int:
-        """Where a pass ends that begins at batch `start`."""
+        """The end of a pass that begins at batch `start`."""
         count = len(self._plan())
         left, uneven = max(0, count - start), max(0, count - start) % self.world
         if self.remainder == "keep" or not uneven:
@@ -335,7 +336,7 @@ class TokenDataset:
         return start + left - uneven + (self.world if self.remainder == "repeat" else 0)
 
     def _group_rows(self) -> Ints:
-        """Rows of all row groups, from the manifest alone."""
+        """The number of rows of each row group, computed from the manifest."""
         size = int(self.manifest["packing"]["row_group_blocks"])
         if self._places is None:
             counts = [count_rows(shard) for shard in self._files.shards]
@@ -344,7 +345,7 @@ class TokenDataset:
         return self._sizes
 
     def _read_group(self, number: int, columns: tuple[str, ...]) -> Batch:
-        """The arrays of a row group: rows x block for each column."""
+        """Read the arrays of a row group: rows x block for each column."""
         shard, group = (self._places or [])[number]
         pad = self.manifest["packing"]["pad"]
         fill = {"input_ids": pad["id"] if pad else 0}
@@ -367,7 +368,7 @@ class TokenDataset:
 
     @cached_property
     def _identity(self) -> str:
-        """A hash of all shards: what the places in a state are places of."""
+        """A hash of all shards, by which a state identifies its dataset."""
         return hashlib.sha256(json.dumps([shard["sha256"] for shard in self._files.shards]).encode()).hexdigest()[:32]
 
 
