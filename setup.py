@@ -16,6 +16,8 @@ DEPENDENCIES = [
     "pyyaml>=6.0.2,<7",
     # Hashes input files at the speed of memory, so that a build knows which are new. `datasets` brings it along anyway.
     "xxhash>=4.1,<5",
+    # Windows of zstd files up to 2 GB, which Arrow's decoder refuses. Beam brings it along anyway.
+    "zstandard>=0.23,<0.26",
     # Unicode properties in patterns: the plain form of the pre-tokenizers, and custom patterns.
     "regex>=2026.9",
 ]

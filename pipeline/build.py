@@ -33,7 +33,7 @@ from tokenmill.pipeline.config import BuildConfig
 from tokenmill.pipeline.forked import ForkedWorkers
 from tokenmill.pipeline.listing import UNKNOWN
 from tokenmill.pipeline.outputs import OutputFolder, read_manifest
-from tokenmill.pipeline.planning import Corpus, Execution, Plan, document_bytes_of, plan_corpus, split_bytes_of
+from tokenmill.pipeline.planning import FILE_OPTIONS, Corpus, Execution, Plan, document_bytes_of, plan_corpus, split_bytes_of
 from tokenmill.pipeline.progress import Reporter, WatchedView
 from tokenmill.pipeline.report_command import ReportPlan
 from tokenmill.pipeline.state import (
@@ -166,9 +166,8 @@ def make_corpus(config: BuildConfig) -> Corpus:
     columns = (section.text_column, section.id_column, section.document, section.invalid_utf8)
     read = ReadOptions(*columns, pair_column=pair, max_document_bytes=document_bytes_of(section.max_document_mb))
     most = MaxRejects.parse(section.max_rejects)
-    return Corpus(
-        tuple(section.inputs), section.format, read, section.limit, split_bytes_of(config.split_mb), most, section.encoding
-    )
+    how = {name: getattr(section, name) for name in ("format", "limit", *FILE_OPTIONS)}
+    return Corpus(tuple(section.inputs), read=read, split_bytes=split_bytes_of(config.split_mb), max_rejects=most, **how)
 
 
 def make_training(config: BuildConfig) -> TrainingOptions:

@@ -68,6 +68,8 @@ class InputSection(Section):
     inputs: Strings = Field(min_length=1)
     format: InputFormatName = "auto"
     encoding: str = "utf-8"
+    delimiter: str | None = None
+    max_window: float = Field(default=128, gt=0)
     text_column: str = "text"
     id_column: str | None = None
     document: DocumentName = "line"

@@ -96,7 +96,7 @@ def name_run(keys: Sequence[str]) -> str:
 
 def _describe_range(part: Range, stamp: str) -> list[Any]:
     file = part.file
-    kind = [file.name, file.format, file.compression, file.document, *([file.encoding] if file.encoding else [])]
+    kind = [file.name, file.format, file.compression, file.document, *filter(None, (file.encoding, file.delimiter))]
     return [*kind, stamp, part.start, part.end, part.first_row, part.rows]
 
 

@@ -25,15 +25,17 @@ from urllib.parse import unquote, urlsplit
 from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.pipeline.listing import is_remote, list_local, list_stdlib
 from tokenmill.pipeline.listing_remote import list_remote
-from tokenmill.pipeline.recognition import describe_left_out, recognise_files
+from tokenmill.pipeline.recognition import describe_left_out, recognise_files, refuse_unused
 from tokenmill.pipeline.spooling import is_pipe, spool_pipe
 from tokenmill.transforms.encodings import name_encoding
 from tokenmill.transforms.folder_keys import without_folder_key
 from tokenmill.transforms.input_formats import DEFAULT_FORMAT, FORMATS, find_by_extension, format_of
 from tokenmill.transforms.read import cut_file
+from tokenmill.transforms.read_csv import name_delimiter
 from tokenmill.transforms.read_dataset import parse_dataset_name
 from tokenmill.transforms.read_lines import LineCount
-from tokenmill.transforms.splits import ReadOptions, SizedRange, SourceFile, Split
+from tokenmill.transforms.splits import WINDOW_BYTES, ReadOptions, SizedRange, SourceFile, Split
+from tokenmill.transforms.zstd_frames import window_bytes_of
 from tokenmill.unicode_text import SURROGATE
 
 DEFAULT_SPLIT_BYTES = 32 << 20
@@ -69,26 +71,36 @@ class Inputs:
     passed_over: tuple[str, ...] = ()
 
 
-def resolve_inputs(
-    inputs: Sequence[str], *, format: str = "auto", document: str = "line", encoding: str = "utf-8"
-) -> list[SourceFile]:
+def resolve_inputs(inputs: Sequence[str], *, format: str = "auto", **options: Any) -> list[SourceFile]:
     """The files that inputs stand for, in corpus order, as their contents have them: `list_inputs`, then `recognise_files`."""
-    return recognise_files(list_inputs(inputs, format=format, document=document, encoding=encoding).files, format=format)
+    return recognise_files(list_inputs(inputs, format=format, **options).files, format=format)
 
 
-def list_inputs(inputs: Sequence[str], *, format: str = "auto", document: str = "line", encoding: str = "utf-8") -> Inputs:
+def list_inputs(
+    inputs: Sequence[str],
+    *,
+    format: str = "auto",
+    document: str = "line",
+    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    max_window: float = WINDOW_BYTES >> 20,
+) -> Inputs:
     """Find the files that paths, globs, folders, `hf:`, `disk:` and `stdlib` stand for. None of them is opened.
 
     `format` is `auto` (by extension, `text` where that says nothing) or the name of a format; compression goes by the extension.
-    `document` is `line` or `file`, for text. In folders and globs, hidden and unfinished files are left out. Names are relative
-    to the folder or glob root; where two would be the same, to the roots' common parent.
+    `document` is `line` or `file`, for text; `delimiter` is for tables, and `max_window` is in MB. In folders and globs, hidden
+    and unfinished files are left out. Names are relative to the folder or glob root; where two would be the same, to the roots'
+    common parent.
 
-    Raises `UnreadableFileError` for an input that matches nothing, `UsageError` for a file that is given twice.
+    Raises `UnreadableFileError` for an input that matches nothing, `UsageError` for a file that is given twice, and for an option
+    that is for none of the files.
     """
-    options = {"format": format, "document": document, "encoding": name_encoding(encoding)}
+    options: dict[str, Any] = {"format": format, "document": document, "encoding": name_encoding(encoding)}
+    options |= {"delimiter": name_delimiter(delimiter), "max_window_bytes": window_bytes_of(max_window)}
     swept = [_find_input(text, options) for text in inputs]
     found = [file for sweep in swept for file in sweep.found]
     _refuse_repeated(found)
+    refuse_unused([file.source for file in found], options)
     left_out = tuple(name for sweep in swept for name in sweep.left_out)
     return Inputs(_name_files(found), left_out, tuple(path for sweep in swept for path in sweep.passed_over))
 
@@ -102,7 +114,7 @@ class _Sweep:
     passed_over: tuple[str, ...] = ()
 
 
-def _find_input(text: str, options: dict[str, str]) -> _Sweep:
+def _find_input(text: str, options: dict[str, Any]) -> _Sweep:
     if not text:  # of a shell's variable that is not set: the current folder is called "."
         raise UsageError("an input is empty; give a file, a folder or a glob, `.` for the current folder")
     if text.startswith(("hf:", "disk:")):
@@ -139,12 +151,24 @@ def _find_unknown(found: Sequence[_Found]) -> set[str]:
     return {file.source.path for file in found if _split_name(file.source.path)[0] is None}
 
 
-def describe_file(root: str, *, name: str, size: int, format: str, document: str, encoding: str = "") -> SourceFile:
+def describe_file(
+    root: str,
+    *,
+    name: str,
+    size: int,
+    format: str,
+    document: str,
+    encoding: str = "",
+    delimiter: str = "",
+    max_window_bytes: int = WINDOW_BYTES,
+) -> SourceFile:
     """The file `name` below `root`: its format, unless given, and its compression are those that its name says."""
     named, compression = _split_name(posixpath.join(root, name))
     format = (named or DEFAULT_FORMAT) if format == "auto" else format
     document = "line" if FORMATS[format].has_columns else document
-    return SourceFile(posixpath.join(root, name), name, format, compression, size, document, encoding)
+    delimiter = delimiter if FORMATS[format].has_delimiter else ""
+    path = posixpath.join(root, name)
+    return SourceFile(path, name, format, compression, size, document, encoding, max_window_bytes, delimiter)
 
 
 def _split_name(path: str) -> tuple[str | None, str]:

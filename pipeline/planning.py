@@ -23,7 +23,7 @@ from tokenmill.pipeline.recognition import (
     recognise_files,
 )
 from tokenmill.transforms.encodings import name_encoding
-from tokenmill.transforms.splits import ReadOptions, SourceFile, Split
+from tokenmill.transforms.splits import WINDOW_BYTES, ReadOptions, SourceFile, Split
 
 #: Below this much input one process is done before a second one has started.
 SMALL_INPUT_BYTES = 48 << 20
@@ -31,6 +31,8 @@ SMALL_INPUT_BYTES = 48 << 20
 LEAST_SPLIT_BYTES = 1 << 10
 #: A list in a shard counts its tokens in 31 bits, and a token may be a byte.
 MOST_DOCUMENT_MB = 2047
+#: The options of `Corpus` that say how the bytes of a file are read, as `list_inputs` takes them.
+FILE_OPTIONS = ("encoding", "delimiter", "max_window")
 
 
 def split_bytes_of(split_mb: float) -> int:
@@ -49,7 +51,10 @@ def document_bytes_of(document_mb: float) -> int:
 
 @dataclass(frozen=True)
 class Corpus:
-    """What to read. `inputs` as on the command line; `limit`: the first so many documents in corpus order."""
+    """What to read. `inputs` as on the command line; `limit`: the first so many documents in corpus order.
+
+    `max_window` is in MB.
+    """
 
     inputs: tuple[str, ...]
     format: str = "auto"
@@ -58,6 +63,8 @@ class Corpus:
     split_bytes: int = DEFAULT_SPLIT_BYTES
     max_rejects: MaxRejects = field(default_factory=MaxRejects)
     encoding: str = "utf-8"
+    delimiter: str | None = None
+    max_window: float = WINDOW_BYTES >> 20
 
 
 @dataclass(frozen=True)
@@ -111,8 +118,8 @@ def plan_corpus(corpus: Corpus, run: Execution, known: Known | None = None, file
 
 def list_corpus(corpus: Corpus) -> Inputs:
     """The files of a corpus by their names; none is opened."""
-    how = {"format": corpus.format, "document": corpus.read.document, "encoding": corpus.encoding}
-    return list_inputs(corpus.inputs, **how)
+    chosen = {name: getattr(corpus, name) for name in FILE_OPTIONS}
+    return list_inputs(corpus.inputs, format=corpus.format, document=corpus.read.document, **chosen)
 
 
 def describe_inputs(found: Inputs, files: list[SourceFile]) -> Iterator[str]:
@@ -128,8 +135,11 @@ def describe_reading(corpus: Corpus) -> dict[str, Any]:
     """The manifest's entry on how documents were taken out of files: with it the source can be read again."""
     options = {field.name: getattr(corpus.read, field.name) for field in fields(corpus.read) if field.name != "batch_bytes"}
     options = {name: value for name, value in options.items() if name != "pair_column" or value is not None}
-    encoding = {} if name_encoding(corpus.encoding) == "" else {"encoding": corpus.encoding}
-    return {"reading": {"format": corpus.format, **encoding, **options}}
+    defaults = {field.name: field.default for field in fields(corpus)}
+    files = {name: value for name in FILE_OPTIONS if (value := getattr(corpus, name)) != defaults[name]}
+    if name_encoding(corpus.encoding) == "":
+        files.pop("encoding", None)
+    return {"reading": {"format": corpus.format, **files, **options}}
 
 
 def check_unchanged(plan: Plan) -> None:

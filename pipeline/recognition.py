@@ -13,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.pipeline.listing import is_remote
@@ -25,6 +26,7 @@ from tokenmill.transforms.decompress import check_compression, open_stored, read
 from tokenmill.transforms.encodings import find_mark, guess_wide_encoding, is_binary, is_plain_text, is_utf_8, is_wide
 from tokenmill.transforms.input_formats import FORMATS, format_of
 from tokenmill.transforms.splits import SourceFile
+from tokenmill.transforms.zstd_frames import MAGIC, check_window
 from tokenmill.unicode_text import show_printable
 
 _THREADS = 8
@@ -39,7 +41,7 @@ _PARTS = ("train", "validation", "valid", "dev", "test")
 def recognise_files(files: Sequence[SourceFile], *, format: str = _AUTO) -> list[SourceFile]:
     """Files as their contents have them; `format` is that of the option, `auto` where contents and names decide.
 
-    Raises one `UnreadableFileError` for all files that cannot be read as they are, `UsageError` for an encoding of none of them.
+    Raises one `UnreadableFileError` for all files that cannot be read as they are, `UsageError` for an option for none of them.
     """
     with ThreadPoolExecutor(_THREADS) as pool:
         remote = [file for file in files if is_remote(file.path)]
@@ -52,7 +54,21 @@ def recognise_files(files: Sequence[SourceFile], *, format: str = _AUTO) -> list
     found = [outcome for outcome in outcomes if isinstance(outcome, SourceFile)]
     if any(file.encoding for file in files) and not any(file.encoding for file in found):
         raise UsageError(f"{found[0].path}: is {found[0].format}, which has its own encoding; leave out --encoding")
+    if any(file.delimiter for file in files) and not any(file.delimiter for file in found):
+        raise UsageError(f"{found[0].path}: is {found[0].format}, which has no delimiter; leave out --delimiter")
     return found
+
+
+def refuse_unused(files: Sequence[SourceFile], options: Mapping[str, Any]) -> None:
+    """Refuse an option that is for none of the files, as far as their names tell."""
+    if files and options["encoding"] and not any(file.encoding for file in files):
+        what = "a dataset, which has its own encoding" if files[0].format == "dataset" else "Python source, read in UTF-8"
+        raise UsageError(f"{files[0].path}: is {what}; leave out --encoding")
+    if files and options["delimiter"] and not any(file.delimiter for file in files):
+        raise UsageError(
+            f"{files[0].path}: is {files[0].format}, which has no delimiter; leave out --delimiter, or give --format csv where "
+            "it is a table"
+        )
 
 
 def _try(file: SourceFile, format: str) -> SourceFile | UnreadableFileError:
@@ -72,6 +88,8 @@ def recognise_file(file: SourceFile, *, format: str = _AUTO) -> SourceFile:
         check_compression(file, head)
         compression = file.compression
     file = replace(file, compression=compression, is_recognised=True)
+    if compression == "zst" and head.startswith(MAGIC):
+        check_window(file, head)
     if compression:
         head = _read_text_head(replace(file, encoding=""))
     return _recognise_contents(file, head, is_stated=format != _AUTO)
@@ -100,7 +118,9 @@ def _recognise_contents(file: SourceFile, head: bytes, *, is_stated: bool) -> So
     if found is not None and found != file.format and is_stated:
         raise UnreadableFileError(f"{file.path}: is {found}, and --format says {file.format}; leave out --format")
     if found is not None:
-        return replace(file, format=found, document="line" if FORMATS[found].has_columns else file.document, encoding="")
+        return replace(
+            file, format=found, document="line" if FORMATS[found].has_columns else file.document, encoding="", delimiter=""
+        )
     if (kind := find_kind(head)) is not None:
         raise UnreadableFileError(f"{file.path}: is {kind.what}, which is not read; {kind.advice}")
     if format_of(file).magic:

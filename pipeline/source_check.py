@@ -27,6 +27,7 @@ from tokenmill.pipeline.inputs import resolve_inputs
 from tokenmill.pipeline.lock import hold_folder
 from tokenmill.pipeline.ours import refuse_links
 from tokenmill.pipeline.outputs import read_manifest
+from tokenmill.pipeline.planning import FILE_OPTIONS
 from tokenmill.pipeline.verify import Findings
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.transforms.encode import EncodeOptions, encode_split
@@ -105,13 +106,19 @@ def _find_files(manifest: Mapping[str, Any], inputs: Sequence[str]) -> dict[str,
         raise UsageError(
             "the manifest does not say how its files were read: it is of an older tokenmill; encode the corpus again"
         )
-    if not isinstance(reading, dict) or not all(isinstance(reading.get(name), str) for name in ("format", "document")):
+    if not isinstance(reading, dict) or not _is_sound(reading):
         raise DataError("manifest.json: reading is not as tokenmill writes it; encode the corpus again")
-    how = {"format": reading["format"], "document": reading["document"], "encoding": str(reading.get("encoding", "utf-8"))}
+    how = {name: reading[name] for name in ("format", "document", *FILE_OPTIONS) if name in reading}
     files = {file.name: file for file in resolve_inputs(inputs, **how)}
     if missing := [file["name"] for file in manifest["files"] if file["name"] not in files]:
         raise UsageError(f"the dataset was made of {missing[0]!r}, which {' '.join(inputs)} does not hold; give all of --source")
     return files
+
+
+def _is_sound(reading: dict[str, Any]) -> bool:
+    """Whether the options for files are of the types that they have on the command line."""
+    texts = (reading.get("format"), reading.get("document"), reading.get("encoding", ""), reading.get("delimiter", ""))
+    return all(isinstance(text, str) for text in texts) and isinstance(reading.get("max_window", 1), (int, float))
 
 
 def _make_split(manifest: Mapping[str, Any], number: int, files: Mapping[str, SourceFile]) -> Split:
@@ -129,7 +136,7 @@ def _read_options(manifest: Mapping[str, Any]) -> ReadOptions:
     chosen: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in manifest["reading"].items()
     }
-    return ReadOptions(**{name: value for name, value in chosen.items() if name not in ("format", "encoding")})
+    return ReadOptions(**{name: value for name, value in chosen.items() if name not in ("format", *FILE_OPTIONS)})
 
 
 def _make_options(manifest: Mapping[str, Any]) -> EncodeOptions:

@@ -39,6 +39,7 @@ _FREE = (
     "report.by_file",
     "input.inputs",
     "input.max_rejects",
+    "input.max_window",
     "encode.enabled",
     "output.folder",
     "workers",

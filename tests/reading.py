@@ -19,11 +19,19 @@ def write(folder: Path, content: bytes, *, name: str = "a.txt") -> Path:
 
 
 def read_all(
-    path: Path | str, *, split_bytes: int = 1 << 20, limit: int | None = None, encoding: str = "utf-8", **options: Any
+    path: Path | str,
+    *,
+    split_bytes: int = 1 << 20,
+    limit: int | None = None,
+    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    max_window: float = 128,
+    **options: Any,
 ) -> list[DocumentBatch]:
     """All batches of an input, through the planner; `options` are those of `ReadOptions`."""
     chosen = ReadOptions(**options)
-    files = resolve_inputs([str(path)], document=chosen.document, encoding=encoding)
+    how = {"document": chosen.document, "encoding": encoding, "delimiter": delimiter, "max_window": max_window}
+    files = resolve_inputs([str(path)], **how)
     splits = plan_splits(files, options=chosen, split_bytes=split_bytes, limit=limit)
     batches = [batch for split in splits for batch in read_split(split, chosen)]
     for batch in batches:

@@ -31,6 +31,8 @@ def test_defaults_are_those_of_the_command_line() -> None:
             "inputs": ["a.txt"],
             "format": "auto",
             "encoding": "utf-8",
+            "delimiter": None,
+            "max_window": 128,
             "text_column": "text",
             "id_column": None,
             "document": "line",

@@ -293,6 +293,17 @@ def test_an_encoding_of_no_file_is_refused(tmp_path: Path) -> None:
         resolve_inputs([str(path)], encoding="utf-16")
 
 
+@pytest.mark.parametrize("text", ["stdlib", "disk:data"])
+def test_an_encoding_of_inputs_that_have_their_own_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="leave out --encoding"):
+        list_inputs([text], encoding="latin-1")
+
+
+def test_an_encoding_beside_the_standard_library_is_for_the_other_files(tmp_path: Path) -> None:
+    path = write(tmp_path, "é".encode("latin-1"))
+    assert {file.encoding for file in list_inputs(["stdlib", str(path)], encoding="latin-1").files} == {"", "iso8859-1"}
+
+
 @pytest.mark.parametrize("name", ["utf-61", "hex", "idna", "rot13", "unicode_escape", "", "utf-8\0", "../x"])
 def test_what_is_no_encoding_of_text_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="is not an encoding of text that Python has; "):
@@ -405,9 +416,9 @@ def test_a_file_that_changes_after_the_look_is_found_out(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("padding", [b"", b"\0" * 9])
-@pytest.mark.parametrize("compression", ["gz", "bz2", "xz"])
+@pytest.mark.parametrize("compression", COMPRESS)
 def test_what_follows_a_compressed_member_is_named(tmp_path: Path, compression: str, padding: bytes) -> None:
-    if compression == "bz2":
+    if compression in ("bz2", "zst"):
         padding = b""
     whole = COMPRESS[compression](b"a\n") + padding
     path = write(tmp_path, whole + b"\nmore", name=f"a.{compression}")

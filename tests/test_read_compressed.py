@@ -6,19 +6,23 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+import zstandard
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.reading import documents_of, read_all, write
-from tokenmill.errors import UnreadableFileError
+from tokenmill.errors import UnreadableFileError, UsageError
+from tokenmill.pipeline.inputs import resolve_inputs
 from tokenmill.transforms.decompress import read_blocks
 from tokenmill.transforms.splits import SourceFile
+from tokenmill.transforms.zstd_frames import MAGIC
 
 
 def compress_zst(content: bytes) -> bytes:
@@ -160,6 +164,74 @@ def test_skippable_zstd_frames_are_skipped(tmp_path: Path) -> None:
     frame = b"\x50\x2a\x4d\x18\x04\0\0\0abcd"
     path = write(tmp_path, frame + compress_zst(b"one") + frame + compress_zst(b"two") + frame, name="a.zst")
     assert blocks_of(path) == [b"onetwo"]
+
+
+def compress_wide(content: bytes, window_log: int) -> bytes:
+    """A zstd frame that asks for a window of this size, whatever it holds."""
+    options = zstandard.ZstdCompressionParameters(window_log=window_log, write_checksum=True)
+    writer = zstandard.ZstdCompressor(compression_params=options).compressobj()
+    return writer.compress(content) + writer.flush()
+
+
+@pytest.mark.parametrize("window_log", [28, 31])
+def test_a_wide_window_needs_the_option_that_the_message_names(tmp_path: Path, window_log: int) -> None:
+    first, needed = compress_zst(b"one\n"), 1 << window_log - 20
+    path = write(tmp_path, compress_wide(b"two\n" * 9, window_log), name="a.zst")
+    with pytest.raises(
+        UnreadableFileError, match=f"frame at byte 0 needs a window of {needed:,} MB, .* give --max-window {needed},"
+    ):
+        resolve_inputs([str(path)])
+    assert len(documents_of(read_all(path, max_window=needed))) == 9
+    path.write_bytes(first + path.read_bytes())
+    with pytest.raises(UnreadableFileError, match=f"frame at byte {len(first)} needs a window of {needed:,} MB"):
+        read_all(path, max_window=needed - 1)
+
+
+@pytest.mark.parametrize("descriptor", [21 << 3 | 1, 31 << 3 | 7])
+def test_a_window_that_zstd_does_not_read(tmp_path: Path, descriptor: int) -> None:
+    frame = bytearray(compress_wide(b"two", 31))
+    frame[5] = descriptor
+    with pytest.raises(UnreadableFileError, match="byte 0 needs a window of more than 2,048 MB, which zstd does not read"):
+        read_all(write(tmp_path, bytes(frame), name="a.zst"), max_window=2048)
+
+
+@pytest.mark.parametrize("size", [0, -1, float("nan"), 2049])
+def test_windows_that_are_none(tmp_path: Path, size: float) -> None:
+    with pytest.raises(UsageError, match=r"--max-window .*: give a size in MB, above 0 and up to 2,048"):
+        resolve_inputs([str(write(tmp_path, b"", name="a.txt"))], max_window=size)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    contents=st.lists(st.binary(max_size=200) | st.integers(0, 300_000).map(bytes), min_size=1, max_size=4),
+    cut=st.floats(0, 1, exclude_max=True),
+    skipped=st.binary(max_size=9),
+    rest=st.binary(min_size=1, max_size=12),
+)
+def test_frames_are_read_whole_or_not_at_all(
+    tmp_path_factory: pytest.TempPathFactory, contents: list[bytes], cut: float, skipped: bytes, rest: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("zst")
+    skippable = b"\x5f\x2a\x4d\x18" + len(skipped).to_bytes(4, "little") + skipped
+    frames = [compress_wide(content, 20) for content in contents]
+    whole = skippable.join(frames)
+    assert b"".join(blocks_of(write(folder, whole, name="a.zst"))) == b"".join(contents)
+    shorter = whole[: -len(frames[-1])] + frames[-1][: 4 + int(cut * (len(frames[-1]) - 4))]
+    with pytest.raises(UnreadableFileError, match="truncated"):
+        blocks_of(write(folder, shorter, name="a.zst"))
+    assume(rest[1:4] != b"\x2a\x4d\x18" and not rest.startswith(MAGIC[: len(rest)][:4]))
+    with pytest.raises(
+        UnreadableFileError, match=rf"ends at byte {len(whole):,}, and {re.escape(repr(rest[:8]))} follows, which is"
+    ):
+        blocks_of(write(folder, whole + rest, name="a.zst"))
+
+
+@pytest.mark.parametrize("place", [-1, -5, 12])
+def test_damage_of_a_frame_is_found(tmp_path: Path, place: int) -> None:
+    frame = bytearray(compress_wide(b"a text of some length\n" * 9, 20))
+    frame[place] ^= 0x10
+    with pytest.raises(UnreadableFileError, match=r"a.zst: cannot be read as text .zstd.: "):
+        blocks_of(write(tmp_path, bytes(frame), name="a.zst"))
 
 
 @every_compression

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reading import documents_of, read_all, rejects_of, write
-from tokenmill.errors import MissingColumnError, UnreadableFileError
+from tests.test_read_compressed import parquet_bytes
+from tokenmill.errors import MissingColumnError, UnreadableFileError, UsageError
 
 nasty_cells = st.text('ab",\n\r\t é\ufeff', max_size=8)
 
@@ -120,3 +122,55 @@ def test_long_cells_and_compressed_tables(tmp_path: Path) -> None:
     batches = read_all(tmp_path / "a.csv.gz", max_document_bytes=1000, batch_bytes=1 << 20)
     assert [text for _, text in documents_of(batches)] == ["y\ny"]
     assert [reject.size for reject in rejects_of(batches)] == [300_000]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    table=st.lists(st.tuples(nasty_cells, nasty_cells), max_size=6),
+    delimiter=st.sampled_from([";", "|", "\t", ",", " ", "\x01"]),
+    extension=st.sampled_from(["csv", "tsv"]),
+    batch_bytes=st.integers(1, 40),
+)
+def test_any_delimiter(
+    tmp_path_factory: pytest.TempPathFactory, table: list[tuple[str, str]], delimiter: str, extension: str, batch_bytes: int
+) -> None:
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, delimiter=delimiter, quoting=csv.QUOTE_ALL)
+    writer.writerows([("id", "text"), *table])
+    path = write(tmp_path_factory.mktemp("csv"), written.getvalue().encode(), name=f"a.{extension}")
+    given = "\\t" if delimiter == "\t" else delimiter
+    batches = read_all(path, batch_bytes=batch_bytes, delimiter=given)
+    assert [text for _, text in documents_of(batches)] == [text for _, text in table] and not rejects_of(batches)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "advice"),
+    [
+        ("a.csv", "id;text\n1;a, b\n2;c, d\n", "give --delimiter ';'"),
+        ("a.csv", "id\ttext\n1\ta\n", r"give --delimiter '\t'"),
+        ("a.tsv", "id,text,b\n1,a,b\n", "give --delimiter ','"),
+        ("a.csv", "id;text;note, long\n", "give --delimiter ';'"),
+    ],
+)
+def test_another_delimiter_is_advised(tmp_path: Path, name: str, content: str, advice: str) -> None:
+    with pytest.raises(MissingColumnError, match=re.escape(advice) + "$"):
+        read_all(write(tmp_path, content.encode(), name=name))
+    delimiter = advice.split("'")[1]
+    assert not rejects_of(read_all(tmp_path / name, delimiter=delimiter))
+
+
+def test_a_missing_column_alone_advises_no_delimiter(tmp_path: Path) -> None:
+    with pytest.raises(MissingColumnError, match=r"there are: id, note$"):
+        read_all(write(tmp_path, b"id,note\n1;2,3\n", name="a.csv"))
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", "é", '"', "\n", "\r", "\0"])
+def test_what_is_no_delimiter(tmp_path: Path, delimiter: str) -> None:
+    with pytest.raises(UsageError, match=r"--delimiter .*: give one ASCII character"):
+        read_all(write(tmp_path, b"text\na\n", name="a.csv"), delimiter=delimiter)
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.txt", b"a;b\n"), ("a.csv", parquet_bytes())])
+def test_a_delimiter_of_no_table_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    with pytest.raises(UsageError, match="has no delimiter; leave out --delimiter"):
+        read_all(write(tmp_path, content, name=name), delimiter=";")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill import errors
@@ -305,3 +306,23 @@ def test_what_shards_were_made_with_must_be_readable(built: Path, out: Path, cha
     edit_manifest(lambda manifest: manifest.update(change))(out / "tokens")
     with pytest.raises(errors.DataError):
         proof.verify(str(out / "tokens"), deep=True, source=[str(built / "corpus")])
+
+
+def test_deep_reads_files_as_they_were_read(built: Path, tmp_path: Path) -> None:
+    options = zstandard.ZstdCompressionParameters(window_log=28)
+    writer = zstandard.ZstdCompressor(compression_params=options).compressobj()
+    (tmp_path / "a.csv.zst").write_bytes(writer.compress(b"id;text\n1;the king\n2;a, \xe9\n") + writer.flush())
+    files = [str(tmp_path / "a.csv.zst")]
+    corpus = Corpus(tuple(files), encoding="latin-1", delimiter=";", max_window=256)
+    encode_corpus(corpus, str(built / "out" / "tokenizer.json"), str(tmp_path / "tokens"), Execution(reporter(quiet=True)))
+    reading = json.loads((tmp_path / "tokens" / "manifest.json").read_text())["reading"]
+    assert (reading["encoding"], reading["delimiter"], reading["max_window"]) == ("latin-1", ";", 256)
+    assert "deep     1 shard made again" in proof.verify(str(tmp_path / "tokens"), deep=True, source=files)
+
+
+@pytest.mark.parametrize("wrong", [{"encoding": 1}, {"delimiter": ["a"]}, {"max_window": "1"}, {"format": None}])
+def test_deep_refuses_options_of_other_types(built: Path, out: Path, tmp_path: Path, wrong: dict[str, object]) -> None:
+    shutil.copytree(out / "tokens", tmp_path / "tokens")
+    edit_manifest(lambda manifest: manifest["reading"].update(wrong))(tmp_path / "tokens")
+    with pytest.raises(errors.DataError, match=r"manifest.json: reading is not as tokenmill writes it"):
+        proof.verify(str(tmp_path / "tokens"), deep=True, source=[str(built / "corpus")])

@@ -18,10 +18,12 @@ from typing import IO, Any
 import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
+from zstandard import ZstdError
 
 from tokenmill.errors import UnreadableFileError
 from tokenmill.transforms.encodings import turn_into_utf_8
 from tokenmill.transforms.splits import SourceFile
+from tokenmill.transforms.zstd_frames import MAGIC, begins_frame, decode_frames, describe_rest
 
 #: How much is asked of a file system at once where the reader has no wish of its own.
 BLOCK_BYTES = 8 << 20
@@ -30,10 +32,7 @@ BLOCK_BYTES = 8 << 20
 _COMPRESSED_BYTES = 256 << 10
 
 _TOOLS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
-_MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd"}
-_SKIPPABLE_ZSTD_FRAME = b"\x2a\x4d\x18"
-#: How much of a file is shown where it is not what it should be.
-_SHOWN_BYTES = 8
+_MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00", "zst": MAGIC}
 _MAGIC_BYTES = max(map(len, _MAGIC.values()))
 
 
@@ -42,7 +41,7 @@ def reading(file: SourceFile) -> Iterator[None]:
     """Turn whatever goes wrong while a file is opened, read or decoded into an `UnreadableFileError` that names it."""
     try:
         yield
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException, MemoryError) as error:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, ZstdError, pa.ArrowException, MemoryError) as error:
         # Of memory there is too little when a damaged length makes Arrow ask for more than any machine has.
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise UnreadableFileError(
@@ -105,25 +104,19 @@ def _decompress(stream: IO[bytes], file: SourceFile, block_bytes: int) -> Iterat
     stream.seek(0)
     check_compression(file, head)
     if file.compression == "zst":
-        return _decode_zstd(stream, block_bytes)
+        return decode_frames(stream, file, block_bytes)
     return _decode_members(stream, file.compression, block_bytes)
 
 
 def check_compression(file: SourceFile, head: bytes) -> None:
     """Say what is wrong in plain words where a decoder would speak of headers: `.gz` over plain text, an empty `.xz`."""
     tool, magic = _TOOLS[file.compression], _MAGIC[file.compression]
-    if head.startswith(magic) or (file.compression == "zst" and head[1:4] == _SKIPPABLE_ZSTD_FRAME):
+    if begins_frame(head) if file.compression == "zst" else head.startswith(magic):
         return
     what = "is empty" if not head else f"begins with {head[: len(magic)]!r}"
     raise UnreadableFileError(
         f"{file.path}: named .{file.compression} but is not {tool}: it {what}; rename it by what it holds, or make it anew"
     )
-
-
-def _decode_zstd(stream: IO[bytes], block_bytes: int) -> Iterator[bytes]:
-    source = pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd")
-    while block := source.read(block_bytes):
-        yield block
 
 
 class _GzipMember:
@@ -181,11 +174,7 @@ def _find_member(stream: IO[bytes], data: bytes, compression: str) -> bytes:
     while len(data := data.lstrip(padding)) < len(magic) and (more := stream.read(_COMPRESSED_BYTES)):
         data += more
     if data and not data.startswith(magic):
-        end = stream.tell() - len(data)
-        raise OSError(
-            f"its compressed data ends at byte {end:,}, and {data[:_SHOWN_BYTES]!r} follows, which is not {_TOOLS[compression]}; "
-            f"`head -c {end} FILE` gives the file without it"
-        )
+        raise OSError(describe_rest(stream.tell() - len(data), data, _TOOLS[compression]))
     return data
 
 

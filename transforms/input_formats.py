@@ -28,6 +28,7 @@ class InputFormat:
     `extensions` are the endings of names that stand for the format, in lower case, without that of a compression.
     `magic` are the first bytes that files of this format have, and no others; none where contents alone do not tell.
     `has_columns`: documents are rows with named columns, so that there may be an id or a second text, and none is a whole file.
+    `has_delimiter`: a character between its cells may be chosen.
     `probe` looks at the first records of a file before the job and raises `MissingColumnError`; None where `cut` does so.
     `count_records` counts a range whose records `cut` does not know, no further than the block that holds record number `limit`.
     """
@@ -38,6 +39,7 @@ class InputFormat:
     extensions: tuple[str, ...] = ()
     magic: tuple[bytes, ...] = ()
     has_columns: bool = True
+    has_delimiter: bool = False
     probe: Callable[[SourceFile, ReadOptions], None] | None = None
     count_records: Callable[[Range, int | None], LineCount] | None = None
 
@@ -60,8 +62,8 @@ _ROWS = (
         probe=check_jsonl_columns,
         count_records=count_jsonl_rows,
     ),
-    InputFormat("csv", cut_csv, read_csv, extensions=(".csv",), count_records=count_csv_rows),
-    InputFormat("tsv", cut_csv, read_csv, extensions=(".tsv", ".tab"), count_records=count_csv_rows),
+    InputFormat("csv", cut_csv, read_csv, extensions=(".csv",), has_delimiter=True, count_records=count_csv_rows),
+    InputFormat("tsv", cut_csv, read_csv, extensions=(".tsv", ".tab"), has_delimiter=True, count_records=count_csv_rows),
     InputFormat("parquet", cut_parquet, read_parquet, extensions=(".parquet", ".pq"), magic=_PARQUET_MAGIC),
     InputFormat(
         "arrow",

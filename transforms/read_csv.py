@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from tokenmill.errors import MissingColumnError, UnreadableFileError
+from tokenmill.errors import MissingColumnError, UnreadableFileError, UsageError
 from tokenmill.transforms.decompress import read_blocks
 from tokenmill.transforms.document_limit import HEAD_BYTES
 from tokenmill.transforms.line_blocks import BOM
@@ -38,9 +38,24 @@ from tokenmill.transforms.read_lines import LineCount
 from tokenmill.transforms.splits import Range, ReadOptions, Reject, SizedRange, SourceFile
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
+_USUAL_DELIMITERS = ";\t|,"
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
 #: How many rows of `csv` make a batch.
 _ROWS = 1024
+
+
+def name_delimiter(text: str | None) -> str:
+    r"""The character that the option `--delimiter` asks for, empty where it is not given.
+
+    >>> name_delimiter(";"), name_delimiter("\\t"), name_delimiter(None)
+    (';', '\t', '')
+    """
+    delimiter = "\t" if text == "\\t" else "" if text is None else text
+    if text is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r\0'):
+        raise UsageError(
+            f"--delimiter {text!r}: give one ASCII character, such as ';' or '\\t', which is no quote and no end of a line"
+        )
+    return delimiter
 
 
 @dataclass(frozen=True)
@@ -89,7 +104,7 @@ class _Table:
 
     def __init__(self, file: SourceFile, options: ReadOptions | None) -> None:
         self._file = file
-        self._delimiter = _DELIMITERS[file.format]
+        self._delimiter = file.delimiter or _DELIMITERS[file.format]
         used = options or ReadOptions()
         self._most = 2 * max(used.max_document_bytes, used.batch_bytes)
         self._blocks = read_blocks(file, block_bytes=used.batch_bytes)
@@ -102,9 +117,15 @@ class _Table:
         names = self._read_header()
         self._width = len(names)
         schema = pa.schema([(name, pa.string()) for name in names])
-        self.columns = Columns(()) if options is None else find_columns(schema, file, options)
+        self.columns = Columns(()) if options is None else self._find_columns(schema, options)
         self._roots = self.columns.roots or names[:1]
         self._wanted = [names.index(name) for name in self._roots]
+
+    def _find_columns(self, schema: pa.Schema, options: ReadOptions) -> Columns:
+        try:
+            return find_columns(schema, self._file, options)
+        except MissingColumnError as error:
+            raise MissingColumnError(f"{error}{advise_delimiter(schema.names, self._delimiter)}") from None
 
     def _read_header(self) -> list[str]:
         for cells, _, _ in self._read_records(self._take_lines()):
@@ -205,6 +226,20 @@ class _Table:
 
 def _describe_long(most: int) -> str:
     return f"a row has more than {most:,} bytes; a quote that opens a cell may lack its second one"
+
+
+def advise_delimiter(names: list[str], delimiter: str) -> str:
+    r"""What to add to a message where another character than `delimiter` seems to stand between the names of a header.
+
+    >>> advise_delimiter(["id;text"], ","), advise_delimiter(["id", "content"], ",")
+    ("; ';' seems to stand between them: give --delimiter ';'", '')
+    """
+    header = delimiter.join(names)
+    other = max(_USUAL_DELIMITERS, key=header.count)
+    if header.count(other) < len(names):
+        return ""
+    shown = repr(other)
+    return f"; {shown} seems to stand between them: give --delimiter {shown}"
 
 
 class _TooLongError(Exception):

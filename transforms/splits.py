@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 #: The largest document that is read unless the job says otherwise; `transforms/document_limit.py` says why.
 DOCUMENT_BYTES = 128 << 20
+#: The largest window of a zstd file that is read unless the job says otherwise: that of the zstd program.
+WINDOW_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -17,10 +19,12 @@ class SourceFile:
     """One input file.
 
     `path` is what opens it (a Beam file system path, or the `hf:`/`disk:` text as given); `name` is how artefacts call it,
-    relative to the folder or glob root it was found under. `format` is `text`, `jsonl`, `parquet`, `arrow` or `dataset`;
+    relative to the folder or glob root it was found under. `format` is a name of `FORMATS`, such as `jsonl`;
     `compression` is empty, `gz`, `zst`, `bz2` or `xz`; `size` is in bytes, as stored, and 0 for a dataset. `document` is `file`
     when a text file is one document whatever the job's options say (the sources of the standard library). `encoding` is that of
-    its text as Python calls it, empty for UTF-8. `is_recognised`: the format is what the contents say, not the name alone.
+    its text as Python calls it, empty for UTF-8. A zstd file with a window of more than `max_window_bytes` is refused.
+    `delimiter` is what stands between the cells of a table, empty for that of the format. `is_recognised`: the format is what the
+    contents say, not the name alone.
     """
 
     path: str
@@ -30,6 +34,8 @@ class SourceFile:
     size: int = 0
     document: str = "line"
     encoding: str = ""
+    max_window_bytes: int = WINDOW_BYTES
+    delimiter: str = ""
     is_recognised: bool = field(default=False, compare=False, repr=False)
 
     @property

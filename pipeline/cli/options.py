@@ -64,6 +64,11 @@ CORPUS_OPTIONS = add_options(
         metavar="NAME",
         help="Encoding of text and JSON lines, as Python calls it: utf-16, latin-1, shift_jis, ...",
     ),
+    click.option(
+        "--delimiter",
+        metavar="CHARACTER",
+        help="What stands between the cells of CSV and TSV files: ';', '|', '\\t' ... [default: a comma in CSV, a tab in TSV].",
+    ),
     click.option("--text-column", default="text", show_default=True, help="Column or JSON key that holds the text."),
     click.option("--id-column", help="Column or JSON key that holds document ids; without it a document is called FILE:ROW."),
     click.option(
@@ -87,6 +92,14 @@ CORPUS_OPTIONS = add_options(
         default=128,
         show_default=True,
         help="A larger document (of JSON lines, a longer line) is set aside; one of this size takes about 1.5 GB of memory.",
+    ),
+    click.option(
+        "--max-window",
+        type=float,
+        default=128,
+        show_default=True,
+        metavar="MB",
+        help="A zstd file that needs a larger window (zstd --long=31: 2048) is refused; each worker may take that much memory.",
     ),
     click.option(
         "--max-rejects",
@@ -248,14 +261,14 @@ def choose_normalizer(options: dict[str, Any]) -> Normalizer | None:
 def make_corpus(inputs: tuple[str, ...], options: dict[str, Any]) -> Corpus:
     """What to read, from the options of the command line."""
     from tokenmill.pipeline.accounting import MaxRejects
-    from tokenmill.pipeline.planning import Corpus, document_bytes_of, split_bytes_of
+    from tokenmill.pipeline.planning import FILE_OPTIONS, Corpus, document_bytes_of, split_bytes_of
     from tokenmill.transforms.splits import ReadOptions
 
     names = ("text_column", "id_column", "document", "invalid_utf8", "pair_column")
     most_bytes = document_bytes_of(options.get("max_document_mb", 128))
     read = ReadOptions(**{name: options[name] for name in names if name in options}, max_document_bytes=most_bytes)
     most, size = MaxRejects.parse(options["max_rejects"]), split_bytes_of(options["split_mb"])
-    how = {"format": options["format"], "encoding": options["encoding"], "limit": options["limit"]}
+    how = {name: options[name] for name in ("format", "limit", *FILE_OPTIONS)}
     return Corpus(inputs, read=read, split_bytes=size, max_rejects=most, **how)
 
 
