@@ -1,1 +1,1 @@
-"""Tokenizer file formats, one a file: `loads(bytes) -> Tokenizer`, `dumps(tokenizer) -> bytes`; no file system here."""
+"""Tokenizer file formats, one per module: `loads(bytes) -> Tokenizer`, `dumps(tokenizer) -> bytes`. Nothing here opens files."""

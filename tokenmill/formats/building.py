@@ -1,4 +1,4 @@
-"""What the formats of others share: a byte-level tokenizer out of its parts, and what an export must refuse."""
+"""Shared by the formats of other programs: builds a byte-level tokenizer, and refuses what an export cannot express."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RULE = re.compile(r"merge_rules\[(\d+)\]")
 
 
 def show_bytes(token: bytes) -> str:
-    """Bytes in the visible form: `b" the"` is `Ġthe`."""
+    """The visible form of bytes: `b" the"` is `Ġthe`."""
     return token.decode("latin-1").translate(_SHOW)
 
 
@@ -32,7 +32,7 @@ def build_tokenizer(
     ignore_merges: bool = False,
     rule_place: Callable[[int], str],
 ) -> Tokenizer:
-    """A byte-level tokenizer. Errors of the model name a rule by its place in the file, which `rule_place` gives for its rank."""
+    """Build a byte-level tokenizer. `rule_place` gives the place of a rule in the file by its rank, for error messages."""
     try:
         model = BpeModel("byte-bpe", ByteAlphabet(), vocab, tuple(rules), tuple(special_tokens), unk_token, ignore_merges)
     except TokenizerFileError as error:
@@ -44,18 +44,18 @@ def build_tokenizer(
 
 
 def name_rule(message: str, rule_place: Callable[[int], str]) -> str:
-    """A model's message, which names a rule by its rank, with the rule's place in the file instead."""
+    """Replace the rank of a rule in a message of the model with the rule's place in the file."""
     return _RULE.sub(lambda match: rule_place(int(match[1])), message, count=1)
 
 
 def refuse_options(tokenizer: Tokenizer, target: str) -> None:
-    """Formats of others have the pre-tokenizers of the field alone, without digits cut out first or patterns of one's own."""
+    """Refuse a pre-tokenizer with options. Other programs' formats have neither `split_digits` nor your own patterns."""
     if not isinstance(tokenizer.pretokenizer.spec, str):
         raise UsageError(f"{target} cannot say how {tokenizer.pretokenizer} cuts words; use --to native")
 
 
 def refuse_added(tokenizer: Tokenizer, target: str) -> None:
-    """Formats other than ours and Hugging Face's know no tokens that are found in every text, or with whitespace."""
+    """Refuse added tokens and token flags, which only the native format and Hugging Face's can express."""
     if tokenizer.added_tokens:
         token = tokenizer.added_tokens[0]
         raise UsageError(f"{target} cannot say that {token!r} is found in every text; use --to native or --to huggingface")
@@ -64,20 +64,20 @@ def refuse_added(tokenizer: Tokenizer, target: str) -> None:
 
 
 def bpe_model_of(tokenizer: Tokenizer, target: str) -> BpeModel:
-    """The model, where it is one that merges by rules; formats that hold rules take no other."""
+    """The model of a tokenizer, if it merges by rules. Formats with merge rules support no other model."""
     if not isinstance(tokenizer.model, BpeModel):
         raise UsageError(f"{target} holds merge rules to encode by, a {tokenizer.model.name} model has none; use --to native")
     return tokenizer.model
 
 
 def refuse_marks(model: BpeModel, target: str) -> None:
-    """Formats of bytes alone know no symbols that tell where words begin or end."""
+    """Refuse marks of word beginnings or ends, which formats for byte models cannot express."""
     if model.marks.text:
         raise UsageError(f"{target} cannot say that {model.marks.text!r} marks words; use --to native")
 
 
 def refuse_parts(tokenizer: Tokenizer, target: str) -> None:
-    """Formats that hold a model alone have no normalizer, no template and no decoder."""
+    """Refuse a normalizer, template or decoder, which formats with only a model cannot express."""
     if not tokenizer.normalizer.is_identity:
         raise UsageError(f"{target} cannot say that text is normalized by {tokenizer.normalizer}; use --to native")
     if not tokenizer.template.is_empty:
@@ -87,7 +87,7 @@ def refuse_parts(tokenizer: Tokenizer, target: str) -> None:
 
 
 def refuse_characters(tokenizer: Tokenizer, target: str) -> None:
-    """Formats of bytes take no character model."""
+    """Refuse a character model, which formats for byte models cannot express."""
     if not tokenizer.model.takes_any_bytes:
         raise UsageError(
             f"{target} holds tokens of bytes, this {tokenizer.model.name} model has tokens of characters; use --to native"

@@ -1,6 +1,6 @@
-"""GPT-2's two files: `vocab.json`, from tokens to ids, and `merges.txt`, a rule a line; with them `special_tokens_map.json`.
+"""GPT-2's files: `vocab.json` (tokens to ids), `merges.txt` (one rule per line), and optionally `special_tokens_map.json`.
 
-Nothing in them says how text is cut into words: they stand for GPT-2's own pattern.
+They do not state the pre-tokenizer, which is taken to be GPT-2's own.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tokenmill.formats.json_text import excerpt, parse_object
 from tokenmill.tokenizer import Tokenizer
 
 VOCAB, MERGES, SPECIALS = "vocab.json", "merges.txt", "special_tokens_map.json"
-#: The one special token that GPT-2's vocab.json holds without a word.
+#: The special token in GPT-2's vocab.json, which the file does not mark as special.
 _END = "<|endoftext|>"
 _HEADER = "#version"
-#: What the last token of a word ends with in the files of CLIP and others.
+#: The end-of-word suffix in the files of CLIP and others.
 _SUFFIX = "</w>"
 
 
 def loads(files: Mapping[str, bytes]) -> Tokenizer:
-    """A tokenizer from the files of a folder by name. `TokenizerFileError` names the file and the line or entry.
+    """Read a tokenizer from the files of a folder, by name. `TokenizerFileError` names the file and the line or entry.
 
-    Special tokens are those of `special_tokens_map.json`; without it, `<|endoftext|>` if it is there.
+    The special tokens are those of `special_tokens_map.json` or, without this file, `<|endoftext|>` if it is in the vocabulary.
     """
     for name in (VOCAB, MERGES):
         if name not in files:
@@ -58,7 +58,7 @@ def loads(files: Mapping[str, bytes]) -> Tokenizer:
 
 
 def dumps(tokenizer: Tokenizer) -> dict[str, bytes]:
-    """The files by name. Raises `UsageError` where their readers would not give the same ids."""
+    """Write the files, by name. Raises `UsageError` if programs that read them would not produce the same ids."""
     model = bpe_model_of(tokenizer, MERGES)
     for place, rule in enumerate(model.merge_rules):
         if any(character.isspace() for character in rule[0] + rule[1]):
@@ -97,7 +97,7 @@ def _parse(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
 
 
 def _parse_merges(content: bytes) -> list[tuple[int, Rule]]:
-    """Rules with their line numbers. Lines that begin with `#version` and empty ones are passed over."""
+    """Parse the rules, with their line numbers. Empty lines and lines that begin with `#version` are skipped."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -117,7 +117,7 @@ def _parse_merges(content: bytes) -> list[tuple[int, Rule]]:
 
 
 def read_specials(document: dict[str, Any]) -> list[str]:
-    """Special tokens of special_tokens_map.json: each value is a token, an object with it under `content`, or a list of these."""
+    """The special tokens of special_tokens_map.json. A value is a token, an object with it as `content`, or a list of these."""
     found: dict[str, None] = {}
     for key, value in document.items():
         for entry in value if isinstance(value, list) else [value]:

@@ -1,13 +1,12 @@
-"""Hugging Face tokenizers' tokenizer.json, for BPE on bytes or characters and for WordPiece.
+"""Hugging Face's tokenizer.json, for BPE on bytes or characters and for WordPiece.
 
-What is read and written: WordPiece, see `huggingface_wordpiece.py`; the model BPE (`huggingface_bpe.py`) with the pre-tokenizers
-and decoders of `huggingface_cutting.py`; the normalizers and post-processors of `huggingface_parts.py`. Anything else is refused
-by its name and place, since it would give other ids in silence.
+Supported are WordPiece (`huggingface_wordpiece.py`), BPE (`huggingface_bpe.py`) with the pre-tokenizers of
+`huggingface_cutting.py`, the decoders of `huggingface_decoders.py`, the normalizers and post-processors of
+`huggingface_parts.py`, and the added tokens of `huggingface_tokens.py`. Anything else is refused with its name and place, because
+it would silently produce other ids.
 
-Added tokens: `huggingface_tokens.py`.
-
-Two things stay different. Special tokens inside a text: Hugging Face takes them for tokens, here they are plain text. And each
-program cuts words by its own Unicode version.
+Two differences remain. Hugging Face recognises special tokens inside a text; here they are plain text. And each program cuts
+words by its own version of Unicode.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _VERSION = "1.0"
 #: The fields of each component, and the values that are taken.
 _TOP: Fields = {
     **dict.fromkeys(("version", "model", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder"), ANYTHING),
-    # Rows are cut and filled up as the call says, here as in transformers.
+    # As in transformers, truncation and padding are options of the call.
     **dict.fromkeys(("truncation", "padding"), ANYTHING),
 }
 
@@ -41,12 +40,12 @@ _TOP: Fields = {
 
 
 def loads(content: bytes) -> Tokenizer:
-    """A tokenizer from the bytes of a tokenizer.json; `TokenizerFileError` names the place of what is wrong or not known here."""
+    """Read a tokenizer from a tokenizer.json. Raises `TokenizerFileError`, which names the wrong or unsupported part."""
     return from_document(parse_object(content))
 
 
 def from_document(document: dict[str, Any]) -> Tokenizer:
-    """As `loads`, from the object that the file holds."""
+    """As `loads`, but from the parsed JSON object."""
     check_fields("", document, _TOP)
     for key in ("truncation", "padding"):
         typed(key, document.get(key) or {}, dict)
@@ -65,7 +64,7 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
 
 
 def _read_model(document: dict[str, Any]) -> dict[str, Any]:
-    """The component model; old files do not say its type, which its fields tell."""
+    """Read the component `model`. Old files do not state its type, which is then recognised by its fields."""
     model = typed("model", document.get("model") or {}, dict)
     if model and "type" not in model:
         known = {"BPE": "merges", "WordPiece": "max_input_chars_per_word"}
@@ -83,9 +82,9 @@ def _read_model(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def dumps(tokenizer: Tokenizer) -> bytes:
-    """The tokenizer.json of a BPE or WordPiece tokenizer, byte for byte as Hugging Face saves it.
+    """Write the tokenizer.json of a BPE or WordPiece tokenizer, byte for byte as Hugging Face saves it.
 
-    Raises `UsageError` where Hugging Face would not give the same ids.
+    Raises `UsageError` if Hugging Face would not produce the same ids.
     """
     document = {
         "version": _VERSION,
@@ -101,7 +100,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
 
 
 def _write_model(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The pre-tokenizer, the decoder and the model."""
+    """Write the components for the pre-tokenizer, the decoder and the model."""
     if isinstance(tokenizer.model, WordPieceModel):
         parts = huggingface_wordpiece.write_parts(tokenizer, tokenizer.model)
         return {"pre_tokenizer": parts["pre_tokenizer"], "decoder": write_decoder(tokenizer), "model": parts["model"]}

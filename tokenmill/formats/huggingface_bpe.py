@@ -1,7 +1,7 @@
-"""The model BPE of a Hugging Face tokenizer.json: vocabulary, merges, and what else it says of encoding.
+"""The model BPE of a Hugging Face tokenizer.json: the vocabulary, the merges, and other fields that affect encoding.
 
-Its strings are ours, but for spaces where the file does not show them as `Ġ`. `end_of_word_suffix` is the suffix attached to the
-last symbol of a word, `continuing_subword_prefix` our continuation prefix.
+Tokens have the same visible form as here, except for spaces in files that do not show them as `Ġ`. `end_of_word_suffix` is a
+suffix attached to the last symbol of a word; `continuing_subword_prefix` is the continuation prefix.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIELDS: Fields = {
 
 
 def read_model(model: dict[str, Any], cutting: Cutting, tokens: Tokens) -> BpeModel:
-    """The model. Raises `TokenizerFileError`, which names merges by their place in the file."""
+    """Read the model. Raises `TokenizerFileError`, which names merges by their place in the file."""
     check_fields("model", model, _FIELDS)
     rules = read_rules(model)
     names = ("ignore_merges", "fuse_unk", "byte_fallback")
@@ -53,7 +53,7 @@ def read_model(model: dict[str, Any], cutting: Cutting, tokens: Tokens) -> BpeMo
             (*tokens.specials, *more),
             unk,
             ignore_merges=flags["ignore_merges"],
-            # Where all 256 bytes are tokens, nothing is unknown.
+            # If all 256 bytes are tokens, nothing is unknown.
             fuse_unk=flags["fuse_unk"] and not of_bytes,
             added_tokens=tokens.added,
             token_flags=tokens.flags,
@@ -65,13 +65,13 @@ def read_model(model: dict[str, Any], cutting: Cutting, tokens: Tokens) -> BpeMo
 
 
 def read_rules(model: dict[str, Any]) -> list[tuple[int, Rule]]:
-    """The merges, each with its place in the file."""
+    """Read the merges, each with its place in the file."""
     merges = typed("model.merges", model.get("merges"), list)
     return [(place, rule) for place, merge in enumerate(merges) if (rule := _read_rule(place, merge))]
 
 
 def _read_rule(place: int, merge: Any) -> Rule | None:
-    """`"a b"` or `["a", "b"]`; among strings, those that begin with `#version` are passed over, as Hugging Face does."""
+    """Read `"a b"` or `["a", "b"]`. Strings that begin with `#version` are skipped, as in Hugging Face."""
     if isinstance(merge, str):
         if merge.startswith("#version"):
             return None
@@ -92,14 +92,14 @@ def _read_marks(model: dict[str, Any]) -> WordMarks:
 
 
 def _read_unk(model: dict[str, Any], tokens: Tokens, *, of_bytes: bool) -> str | None:
-    """The unk token; one without an id, or of a model of bytes that is no special token, is never used."""
+    """The unk token, or None for one that is never used: without an id, or in a byte model and not special."""
     unk = model.get("unk_token")
     known = isinstance(unk, str) and (unk in tokens.specials if of_bytes else unk in tokens.vocab)
     return unk if known else None
 
 
 def _show_spaces(cutting: Cutting, tokens: Tokens, *, fallback: bool) -> dict[str, str]:
-    """How tokens with spaces look here, where a space is `Ġ`; without byte fallback, a `Ġ` of the text would become one too."""
+    """The visible form of tokens with spaces, where a space is `Ġ`. Without byte fallback, a `Ġ` of the text becomes one too."""
     if cutting.symbols != "plain" or not cutting.pretokenizer.marks_spaces:
         return {}
     if not fallback:
@@ -117,9 +117,9 @@ def _show_spaces(cutting: Cutting, tokens: Tokens, *, fallback: bool) -> dict[st
 
 
 def write_model(tokenizer: Tokenizer, model: BpeModel) -> dict[str, Any]:
-    """The component; special tokens stand in the vocabulary too: there alone do they keep their ids.
+    """Write the component. Special tokens are in its vocabulary too, because only there they keep their ids.
 
-    Raises `UsageError` for a suffix that is a symbol of its own, which Hugging Face has not.
+    Raises `UsageError` for a suffix that is a symbol of its own, which Hugging Face does not support.
     """
     if model.marks.has_ending:
         raise UsageError(

@@ -1,7 +1,8 @@
-"""The pre-tokenizers of a Hugging Face tokenizer.json, and which pre-tokenizer of ours cuts the same words.
+"""Maps the pre-tokenizers of a Hugging Face tokenizer.json to pre-tokenizers of this project that cut the same words.
 
-Words are cut by steps: digits by a Split, then words by Split, ByteLevel, Whitespace, BertPreTokenizer or not at all. What their
-characters become is the last step: ByteLevel makes bytes visible; Metaspace shows spaces as `Ġ`, as our models of characters do.
+A file has a sequence of steps: a Split may cut out digits; then Split, ByteLevel, Whitespace, BertPreTokenizer or nothing cuts
+words. The last step changes characters: ByteLevel makes bytes visible; Metaspace shows spaces as `Ġ`, as character models do
+here.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ _COMPONENTS = {
     "Whitespace": _BARE,
     "BertPreTokenizer": _BARE,
 }
-#: Pre-tokenizers that go by a name there.
+#: Hugging Face's pre-tokenizers with a name, and the names here.
 _BY_NAME = {"Whitespace": "whitespace-punct", "BertPreTokenizer": "bert"}
 
-#: Our pre-tokenizers as patterns of Hugging Face's engine, in which `$` is the end of a line and `\z` that of the text.
+#: The pre-tokenizers here as patterns for Hugging Face's engine, where `$` is the end of a line and `\z` the end of the text.
 _SPLITS = {name: pattern.replace(r"\s+$", r"\s+\z") for name, pattern in PATTERNS.items()}
 _NAMES = {pattern: name for name, pattern in _SPLITS.items()}
-#: Decimal digits one by one, and in groups of three counted from the right. (`Digits` would take numbers such as `²` as well.)
+#: Decimal digits as single ones, and in groups of three counted from the right. (`Digits` also takes numbers such as `²`.)
 _DIGITS = {1: r"\p{Nd}", 3: r"\p{Nd}{1,3}(?=(?:\p{Nd}{3})*(?:\P{Nd}|\z))"}
 _DIGIT_GROUPS = {pattern: group for group, pattern in _DIGITS.items()}
 
 
 class Cutting(NamedTuple):
-    """A pre-tokenizer of ours, and what the words are made of: `bytes`, `marked` characters (a space is `Ġ`), or `plain` ones."""
+    """A pre-tokenizer, and the symbols of its words: `bytes`, `marked` characters (a space is `Ġ`) or `plain` characters."""
 
     pretokenizer: PreTokenizer
     symbols: str
@@ -61,7 +62,7 @@ class Cutting(NamedTuple):
 
 
 def read_cutting(document: dict[str, Any]) -> Cutting:
-    """What the steps of the file do. Raises `TokenizerFileError` for steps, or a sequence of them, that is not known here."""
+    """Read the steps of the file. Raises `TokenizerFileError` for an unsupported step or sequence of steps."""
     parts = steps("pre_tokenizer", document.get("pre_tokenizer"), "pretokenizers")
     for place, step in parts:
         refuse_others(place, step, _COMPONENTS)
@@ -88,7 +89,7 @@ def read_cutting(document: dict[str, Any]) -> Cutting:
 
 
 def _read_digits(place: str, step: dict[str, Any]) -> int | None:
-    """The size of the groups that a Split cuts digits into, None where it does something else."""
+    """The size of the groups that a Split cuts digits into, or None if it does something else."""
     pattern = step.get("pattern") if step["type"] == "Split" else None
     found = pattern.get("Regex") if isinstance(pattern, dict) else None
     group = _DIGIT_GROUPS.get(found) if isinstance(found, str) else None
@@ -98,7 +99,7 @@ def _read_digits(place: str, step: dict[str, Any]) -> int | None:
 
 
 def _read_byte_level(parts: list[tuple[str, dict[str, Any]]]) -> str:
-    """The name of the pre-tokenizer that ByteLevel is, alone or behind a Split."""
+    """The name of the pre-tokenizer that ByteLevel stands for, alone or after a Split."""
     place, byte_level = parts[-1]
     if "add_prefix_space" not in byte_level:
         raise TokenizerFileError(f"{place}.add_prefix_space: it is missing; false belongs there")
@@ -114,7 +115,7 @@ def _read_split(place: str, split: dict[str, Any]) -> str:
     pattern = typed(f"{place}.pattern", split.get("pattern"), dict).get("Regex")
     if not isinstance(pattern, str) or pattern not in _NAMES:
         raise TokenizerFileError(f"{place}.pattern: {excerpt(split['pattern'])} is none of those of {', '.join(_NAMES.values())}")
-    # The matches of these patterns tile the text: to remove what is between them is to keep all.
+    # The matches of these patterns cover the whole text, so removing the text between them removes nothing.
     if (split.get("behavior"), split.get("invert")) not in (("Isolated", False), ("Isolated", True), ("Removed", True)):
         raise TokenizerFileError(f"{place}: behavior {split.get('behavior')!r} would drop the words")
     return _NAMES[pattern]
@@ -124,9 +125,9 @@ def _read_split(place: str, split: dict[str, Any]) -> str:
 
 
 def write_pretokenizer(tokenizer: Tokenizer) -> dict[str, Any] | None:
-    """The component that cuts as our pre-tokenizer does, and shows bytes or spaces as the model does.
+    """Write the component that cuts words as the pre-tokenizer does, and shows bytes or spaces as the model does.
 
-    Raises `UsageError` where there is none, with the reason.
+    Raises `UsageError` with the reason if there is none.
     """
     cutter = tokenizer.pretokenizer
     digits = [] if cutter.split_digits is None else [_split(_DIGITS[cutter.split_digits])]
@@ -137,19 +138,19 @@ def write_pretokenizer(tokenizer: Tokenizer) -> dict[str, Any] | None:
 
 
 def shows_spaces(tokenizer: Tokenizer) -> bool:
-    """Whether a space is `Ġ` in the file: with byte fallback it stays a space, so that a `Ġ` of the text is another character."""
+    """Whether a space is `Ġ` in the file. With byte fallback it stays a space, so a `Ġ` in the text is a different character."""
     return tokenizer.pretokenizer.marks_spaces and not (
         isinstance(tokenizer.model, BpeModel) and tokenizer.model.alphabet.byte_fallback
     )
 
 
 def write_byte_level(*, use_regex: bool) -> dict[str, Any]:
-    """The component ByteLevel, as pre-tokenizer and as decoder."""
+    """Write the component ByteLevel, the same as pre-tokenizer and as decoder."""
     return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
 
 
 def _write_words(cutter: PreTokenizer, *, of_bytes: bool) -> list[dict[str, Any]]:
-    """The steps that cut words; ByteLevel does what gpt2 does itself."""
+    """Write the steps that cut words. There are none for gpt2, which ByteLevel does itself."""
     if cutter.name in _BY_NAME.values() and not of_bytes:
         return [{"type": next(kind for kind, name in _BY_NAME.items() if name == cutter.name)}]
     if cutter.name == "none" or (cutter.name == "gpt2" and of_bytes):
@@ -172,5 +173,5 @@ def _split(pattern: str) -> dict[str, Any]:
 
 
 def write_metaspace() -> dict[str, Any]:
-    """The component Metaspace that shows a space as `Ġ` and does nothing else, as pre-tokenizer and as decoder."""
+    """Write a component Metaspace that only shows a space as `Ġ`, the same as pre-tokenizer and as decoder."""
     return {"type": "Metaspace", "replacement": MARKER, "prepend_scheme": "never", "split": False}

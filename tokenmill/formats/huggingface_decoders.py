@@ -1,7 +1,7 @@
-"""The decoders of a Hugging Face tokenizer.json: what text tokens become.
+"""The decoders of a Hugging Face tokenizer.json, which turn tokens into text.
 
-A decoder that does what decoding here does anyway leaves no trace. Any other one becomes the tokenizer's `decoder`, which gives
-that program's text; without one in the file that is the tokens with spaces between them.
+A decoder that does the same as decoding here is not stored. Any other becomes the tokenizer's `decoder`, which returns the same
+text as Hugging Face. If the file has no decoder, this text is the tokens with spaces between them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _Options = dict[str, Any]
 
 
 def read_decoder(document: dict[str, Any], model: Model, symbols: str) -> Decoder | None:
-    """The decoder of a document, None where decoding here gives the same text. `symbols`: as in `Cutting`."""
+    """Read the decoder of a document; None if decoding here returns the same text. `symbols`: as in `Cutting`."""
     component = document.get("decoder")
     if component is None and symbols == "bytes":
         raise TokenizerFileError("decoder: there is none; ByteLevel belongs there")
@@ -57,7 +57,7 @@ def read_decoder(document: dict[str, Any], model: Model, symbols: str) -> Decode
 
 
 def _is_ours(model: Model, symbols: str, found: list[tuple[str, _Options]]) -> bool:
-    """Whether joining what tokens stand for gives the same text. Special and added tokens stand for themselves here."""
+    """Whether joining the bytes of the tokens returns the same text. Special and added tokens are their own text here."""
     reserved = model.reserved_tokens
     if symbols == "bytes":
         visible = frozenset(visible_bytes())
@@ -123,7 +123,7 @@ _READERS: dict[str, Callable[[str, dict[str, Any]], tuple[str, _Options]]] = {
 
 
 def write_decoder(tokenizer: Tokenizer) -> dict[str, Any] | None:
-    """The component that gives the same text for ids, special tokens apart."""
+    """Write the component that returns the same text for ids other than those of special tokens."""
     if tokenizer.decoder is not None:
         return _write_steps(tokenizer.decoder)
     model = tokenizer.model
@@ -144,7 +144,7 @@ def write_decoder(tokenizer: Tokenizer) -> dict[str, Any] | None:
 
 
 def _write_steps(decoder: Decoder) -> dict[str, Any] | None:
-    """The steps as components. Raises `UsageError` for spaces between tokens that are not the only step."""
+    """Write the steps as components. Raises `UsageError` if putting spaces between tokens is not the only step."""
     if decoder.steps == (("join", {"content": " "}),):
         return None
     parts = [_write_step(name, options) for name, options in decoder.steps]

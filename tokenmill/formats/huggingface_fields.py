@@ -1,4 +1,4 @@
-"""Reading a Hugging Face tokenizer.json without trust: components, their fields and types, each fault with its place."""
+"""Checks untrusted Hugging Face tokenizer.json files: components, fields and types. Errors name the place in the file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tokenmill.formats.json_text import excerpt
 
 
 class Anything:
-    """A field whose value changes no id."""
+    """The values of a field that affects no id: any value is accepted."""
 
     def __contains__(self, value: object) -> bool:
         return True
@@ -21,12 +21,12 @@ ANYTHING = Anything()
 Fields = dict[str, Container[Any]]
 
 
-#: How deep sequences may stand inside sequences.
+#: The deepest nesting of sequences.
 _MOST_DEPTH = 20
 
 
 def steps(place: str, component: Any, key: str, *, depth: int = 0) -> list[tuple[str, dict[str, Any]]]:
-    """The parts of a Sequence with their places, those of a Sequence inside it too; a component alone is the only part."""
+    """The parts of a Sequence, also of nested ones, with their places. A component that is not a Sequence is its only part."""
     if component is None:
         return []
     if type_of(place, component) != "Sequence":
@@ -40,7 +40,7 @@ def steps(place: str, component: Any, key: str, *, depth: int = 0) -> list[tuple
 
 
 def read_component(document: dict[str, Any], place: str, known: Container[str]) -> dict[str, Any] | None:
-    """The component under a key at the top, None where there is none."""
+    """The component under a top-level key, or None."""
     component = document.get(place)
     if component is None:
         return None
@@ -50,26 +50,26 @@ def read_component(document: dict[str, Any], place: str, known: Container[str]) 
 
 
 def refuse_others(place: str, component: Any, known: Container[str]) -> None:
-    """A component of another type than those known is an error."""
+    """Raise `TokenizerFileError` for a component of an unknown type."""
     kind = type_of(place, component)
     if kind not in known:
         raise TokenizerFileError(f"{place}: {kind} is not known here")
 
 
 def type_of(place: str, component: Any) -> str:
-    """What a component calls itself."""
+    """The type that a component states."""
     return str(typed(f"{place}.type", typed(place, component, dict).get("type"), str))
 
 
 def typed(place: str, value: Any, kind: type) -> Any:
-    """The value, if it is of this type."""
+    """The value, if it has this type; otherwise raises `TokenizerFileError`."""
     if not isinstance(value, kind):
         raise TokenizerFileError(f"{place}: {excerpt(value)} found where {kind.__name__} belongs")
     return value
 
 
 def check_fields(place: str, component: dict[str, Any], fields: Fields) -> None:
-    """Every field is known and has a value that is taken."""
+    """Check that every field is known and has an accepted value. Raises `TokenizerFileError`."""
     for field, value in component.items():
         where = f"{place}.{field}" if place else field
         if field not in fields:
@@ -79,7 +79,7 @@ def check_fields(place: str, component: dict[str, Any], fields: Fields) -> None:
 
 
 def _is_among(value: Any, taken: Container[Any]) -> bool:
-    """`value in taken`, where 1 and 0 are no flags: Python takes them for True and False."""
+    """`value in taken`, but without Python's equality of 1 and True, and of 0 and False."""
     if isinstance(taken, tuple) and isinstance(value, bool | int | float):
         return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in taken)
     return value in taken

@@ -1,6 +1,6 @@
-"""Normalizers and post-processors of a Hugging Face tokenizer.json, and which of ours do the same.
+"""Maps normalizers and post-processors of a Hugging Face tokenizer.json to those of this project that do the same.
 
-Both programs have Unicode tables of their own: they differ for characters that are newer than one of them.
+Each program has its own Unicode tables, so they differ for characters newer than the older tables.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SEQUENCES = {"A": FIRST, "B": SECOND}
 
 
 def read_parts(document: dict[str, Any], tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer with the normalizer and the post-processor of a document."""
+    """Add the normalizer and the post-processor of a document to a tokenizer."""
     normalizer = read_normalizer(document.get("normalizer"), tokenizer.pretokenizer)
     template = read_template(document.get("post_processor"), tokenizer.model.vocab)
     check_normalized(document, normalizer)
@@ -53,7 +53,7 @@ def read_parts(document: dict[str, Any], tokenizer: Tokenizer) -> Tokenizer:
 
 
 def read_normalizer(component: Any, pretokenizer: PreTokenizer) -> Normalizer:
-    """The normalizer that does what the component does. `handle_chinese_chars` is the pre-tokenizer's part: bert has it."""
+    """Read the normalizer that does the same as the component. The pre-tokenizer bert takes care of `handle_chinese_chars`."""
     found: list[Step] = []
     spaces_chinese = False
     for place, step in steps("normalizer", component, "normalizers"):
@@ -94,7 +94,7 @@ def _read_replace(place: str, step: dict[str, Any]) -> Replace:
 
 
 def write_normalizer(normalizer: Normalizer, pretokenizer: PreTokenizer) -> dict[str, Any] | None:
-    """The component that does what the normalizer does; for the pre-tokenizer bert, with spaces around Chinese characters."""
+    """Write the component that does the same as the normalizer. For bert, it also puts spaces around Chinese characters."""
     parts: list[dict[str, Any]] = []
     for step in normalizer.steps:
         if isinstance(step, Replace):
@@ -122,7 +122,7 @@ def _write_bert(step: str | None) -> dict[str, Any]:
 
 
 def _joins(part: dict[str, Any], step: str) -> bool:
-    """Whether a step can be done by the BertNormalizer before it, which does all of its own in a fixed order."""
+    """Whether a step can become part of the BertNormalizer before it, which applies its steps in a fixed order."""
     later = list(_BERT_STEPS)[list(_BERT_STEPS).index(step) :]
     return part["type"] == "BertNormalizer" and not any(part[_BERT_STEPS[name]] for name in later)
 
@@ -131,7 +131,7 @@ def _joins(part: dict[str, Any], step: str) -> bool:
 
 
 def read_template(component: Any, vocab: Mapping[str, int]) -> Template:
-    """The template that adds what the component adds; ByteLevel adds nothing."""
+    """Read the template that adds the same tokens as the component. ByteLevel adds none."""
     found = Template()
     for place, step in steps("post_processor", component, "processors"):
         refuse_others(place, step, {"ByteLevel", "TemplateProcessing", *_PAIRS})
@@ -197,7 +197,7 @@ def _check_id(place: str, token: str, token_id: Any, vocab: Mapping[str, int]) -
 
 
 def write_template(tokenizer: Tokenizer) -> dict[str, Any] | None:
-    """TemplateProcessing, where the tokenizer has a template."""
+    """Write a TemplateProcessing if the tokenizer has a template."""
     template, vocab = tokenizer.template, tokenizer.model.vocab
     if template.is_empty:
         return None

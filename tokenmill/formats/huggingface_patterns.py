@@ -1,8 +1,8 @@
-"""Patterns of a Hugging Face tokenizer.json that mean the same to its engine (Oniguruma) and to the `regex` package.
+"""Patterns of a Hugging Face tokenizer.json that have the same meaning in its engine (Oniguruma) and in the `regex` package.
 
-Both know most of the same signs, and give some of them another meaning: `^` and `$` are ends of lines there and of the text
-here, `[a&&b]` is an intersection there. Matches of nothing are replaced there and left alone here. A pattern is taken where
-every sign in it means the same to both.
+The two share most of their syntax, but some of it differs. In Oniguruma, `^` and `$` match at lines instead of at the text,
+`[a&&b]` is an intersection, and empty matches are replaced too. A pattern is accepted if every part of it has the same meaning in
+both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tokenmill.formats.json_text import excerpt
 _ESCAPE = r"\\(?:[sSdDwWAzntrfv]|[pP]\{[A-Z][a-z]?\}|[^\w\s])"
 _MEMBER = rf"(?:{_ESCAPE}|[^\]\[\\&|~-](?:-[^\]\[\\&|~-])?)"
 _REPEAT = r"(?P<repeat>[*+?][+?]?|\{(?P<least>\d+),?\d*\}(?![+?]))?"
-#: A character, the start or the end of a group, or an alternative, and how often it stands.
+#: A character, the start or the end of a group, or an alternative, with its quantifier.
 _SIGN = re.compile(
     rf"(?:(?P<one>{_ESCAPE}|\[\^?{_MEMBER}+\]|[^\\\[\]{{}}()*+?^$|])|(?P<close>\))){_REPEAT}"
     r"|(?P<open>\((?!\?)|\(\?(?:[:=!]|<[=!]))|\|"
@@ -25,7 +25,7 @@ _SIGN = re.compile(
 
 
 def read_pattern(place: str, pattern: str) -> str:
-    """The pattern for `regex`. Raises `TokenizerFileError` for one that could match other text there, or nothing at all."""
+    """Read a pattern for `regex`. Raises `TokenizerFileError` if it could match other text or the empty string in Oniguruma."""
     signs, end = [], 0
     while found := _SIGN.match(pattern, end):
         signs.append(found)
@@ -43,7 +43,7 @@ def read_pattern(place: str, pattern: str) -> str:
 
 
 def read_kind(place: str, component: Any) -> tuple[str, str]:
-    """The kind and the text of `{"String": ...}` or `{"Regex": ...}`, a pattern as `regex` takes it."""
+    """The kind and the text of `{"String": ...}` or `{"Regex": ...}`, with a pattern in the syntax of `regex`."""
     found = typed(place, component, dict)
     if len(found) != 1 or not found.keys() <= {"String", "Regex"}:
         raise TokenizerFileError(f"{place}: {excerpt(found)} is neither String nor Regex")
@@ -53,7 +53,7 @@ def read_kind(place: str, component: Any) -> tuple[str, str]:
 
 
 def write_pattern(pattern: str) -> str:
-    """The pattern of a `replace_regex` for Hugging Face. Raises `UsageError` for one that could match other text there."""
+    """Write the pattern of a `replace_regex` for Hugging Face. Raises `UsageError` if it could match other text there."""
     try:
         theirs = re.sub(r"(\\.)", lambda escape: r"\z" if escape[1] == r"\Z" else escape[1], pattern, flags=re.DOTALL)
         read_pattern("replace_regex", theirs)
@@ -63,8 +63,8 @@ def write_pattern(pattern: str) -> str:
 
 
 def _least_length(signs: list[re.Match[str]]) -> int:
-    """How many characters a match has at least: 1 for `a*(bc|d)`."""
-    # Of each open group: the shortest of its alternatives so far, the length of this one, and whether it only looks.
+    """The least number of characters of a match: 1 for `a*(bc|d)`."""
+    # For each open group: its shortest alternative so far, the length of the current one, and whether it is a lookaround.
     groups: list[tuple[int | None, int, bool]] = [(None, 0, False)]
     for sign in signs:
         shortest, length, looks = groups.pop()
@@ -80,7 +80,7 @@ def _least_length(signs: list[re.Match[str]]) -> int:
         else:
             shortest, length = _shorter(shortest, length), 0
         groups.append((shortest, length, looks))
-    # A group that is not closed is refused where the pattern is compiled.
+    # Compiling the pattern refuses a group that is not closed.
     return _shorter(*groups[0][:2]) if len(groups) == 1 else 1
 
 
@@ -89,7 +89,7 @@ def _shorter(one: int | None, other: int) -> int:
 
 
 def _times(sign: re.Match[str]) -> int:
-    """How often a sign stands at least."""
+    """The least number of repetitions of a part."""
     if sign["least"]:
         return int(sign["least"])
     return 0 if (sign["repeat"] or "")[:1] in ("*", "?") and sign["repeat"] else 1

@@ -1,12 +1,12 @@
-"""The `added_tokens` of a Hugging Face tokenizer.json: special tokens, and others that are found in every text.
+"""The `added_tokens` of a Hugging Face tokenizer.json: special tokens, and other tokens that are found in every text.
 
-Hugging Face looks for those with `normalized` in the normalized text, after all others; here all are looked for together in the
-text as it is. So they are taken where both find the same: no character of theirs is touched by the normalizer, or made by it, and
-none of them can overlap with one of the other kind.
+Hugging Face searches tokens with `normalized` in the normalized text, after all others. Here all tokens are searched together, in
+the text before normalizing. So files are accepted only if both find the same tokens: the normalizer must not change or produce
+a character of such a token, and no such token may overlap with a token of the other kind.
 
-Ids: Hugging Face takes that of `model.vocab`; tokens that are not there are numbered in the order of the list, from the size of
-`model.vocab` on, whatever the file says. A token that stands in `model.vocab` can come out of the model too, where that looks
-whole words or characters up; ours never does, so such files are refused.
+Ids: Hugging Face uses the id in `model.vocab`. Tokens that are not there are numbered in the order of the list, from the size of
+`model.vocab` on, whatever ids the file states. In Hugging Face, the model can also produce an added token in `model.vocab`
+itself, if it looks up whole words or characters. The models here never do, so such files are refused.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _FIELDS: Fields = {
     **dict.fromkeys(TOKEN_FLAGS, (True, False)),
 }
 _BYTE_TOKEN = re.compile("<0x[0-9A-F]{2}>")
-#: How many pairs of tokens are tried for an overlap.
+#: The largest number of pairs of tokens that are checked for an overlap.
 _MOST_PAIRS = 1 << 20
 
 
 class Tokens(NamedTuple):
-    """The vocabulary of a file, added tokens too, which of these are special and which are not, and how they are found."""
+    """The vocabulary of a file with its added tokens: which are special, which are not, and the flags for finding them."""
 
     vocab: dict[str, int]
     specials: tuple[str, ...]
@@ -60,7 +60,7 @@ class _Added(NamedTuple):
 
 
 def read_tokens(document: dict[str, Any], model: dict[str, Any]) -> Tokens:
-    """The tokens of a document. Raises `TokenizerFileError` for those that cannot be found here as Hugging Face does."""
+    """Read the tokens of a document. Raises `TokenizerFileError` for tokens that Hugging Face would find differently."""
     held = typed("model.vocab", model.get("vocab"), dict)
     entries = read_entries(document)
     ids = _number_entries(entries, held)
@@ -72,7 +72,7 @@ def read_tokens(document: dict[str, Any], model: dict[str, Any]) -> Tokens:
 
 
 def read_entries(document: dict[str, Any]) -> list[_Added]:
-    """The entries of a document, each token once: Hugging Face passes over one that comes again."""
+    """Read the entries of a document, each token once. Hugging Face ignores repeated tokens."""
     listed = typed("added_tokens", document.get("added_tokens", []), list)
     entries: dict[str, _Added] = {}
     for place, entry in enumerate(listed):
@@ -95,7 +95,7 @@ def _read_entry(where: str, entry: Any) -> _Added:
 
 
 def _check_made(entries: Sequence[_Added], vocab: Mapping[str, int], model: dict[str, Any]) -> None:
-    """Tokens that the model there would make of a text by itself."""
+    """Refuse tokens that Hugging Face's model would itself produce from a text."""
     looks_up = model.get("type") != "BPE" or any(
         model.get(field) for field in ("ignore_merges", "end_of_word_suffix", "continuing_subword_prefix")
     )
@@ -108,12 +108,12 @@ def _check_made(entries: Sequence[_Added], vocab: Mapping[str, int], model: dict
 
 
 def _is_symbol(content: str) -> bool:
-    """Whether a token can be looked up without a merge that makes it."""
+    """Whether the model can produce a token by lookup, without a merge."""
     return len(content) < 2 or _BYTE_TOKEN.fullmatch(content) is not None
 
 
 def _number_entries(entries: Sequence[_Added], vocab: Mapping[str, int]) -> dict[str, int]:
-    """The ids that Hugging Face gives. Raises `TokenizerFileError` where the file has another one."""
+    """The ids that Hugging Face assigns. Raises `TokenizerFileError` if the file states another one."""
     ids: dict[str, int] = {}
     following = len(vocab)
     for entry in entries:
@@ -128,7 +128,7 @@ def _number_entries(entries: Sequence[_Added], vocab: Mapping[str, int]) -> dict
 
 
 def _check_order(entries: Sequence[_Added]) -> None:
-    """Tokens that are looked for after others, which here are looked for together."""
+    """Refuse tokens that Hugging Face would find differently because it searches some after others, not all together."""
     late = [entry for entry in entries if entry.normalized]
     early = [entry for entry in entries if not entry.normalized]
     pairs = ((one, other) for one in late for other in early)
@@ -148,7 +148,7 @@ def _check_order(entries: Sequence[_Added]) -> None:
 
 
 def check_normalized(document: dict[str, Any], normalizer: Normalizer) -> None:
-    """Raises `TokenizerFileError` for tokens that normalizing could make, hide or change."""
+    """Raise `TokenizerFileError` for tokens that normalizing could produce, hide or change."""
     late = [entry for entry in read_entries(document) if entry.normalized]
     if normalizer.is_identity or not late:
         return
@@ -167,7 +167,10 @@ def check_normalized(document: dict[str, Any], normalizer: Normalizer) -> None:
 
 
 def _find_unstable(content: str, touched: tuple[np.ndarray, np.ndarray] | None) -> str | None:
-    """A character of a token that `find_touched` names. Inside a token it is known what follows, at its end it is not."""
+    """A character of a token that normalizing can affect, or None. `touched` is the result of `find_touched`.
+
+    The characters after it are known inside a token, but not at its end.
+    """
     if touched is None or not content:
         return content[:1] or None
     changes, leads = touched
@@ -177,7 +180,7 @@ def _find_unstable(content: str, touched: tuple[np.ndarray, np.ndarray] | None) 
 
 
 def _can_overlap(one: _Added, other: _Added) -> bool:
-    """Whether a text can hold both with a character in common: `<a` and `ab` in `<ab`. Whitespace that is stripped counts too."""
+    """Whether two tokens can share a character in a text: `<a` and `ab` in `<ab`. Whitespace that flags include counts too."""
     left, right = one.content, other.content
     if (one.flags and (not right.strip() or right != right.strip())) or (other.flags and left != left.strip()):
         return True
@@ -191,7 +194,7 @@ def _can_overlap(one: _Added, other: _Added) -> bool:
 
 
 def write_added(model: Model) -> list[dict[str, Any]]:
-    """The entries of special and added tokens, by id."""
+    """Write the entries of special and added tokens, in order of id."""
     flags = model.token_flags
     specials = frozenset(model.special_tokens)
     ordered = sorted(model.reserved_tokens, key=lambda token: model.vocab[token])
@@ -208,11 +211,11 @@ def write_added(model: Model) -> list[dict[str, Any]]:
 
 
 def list_vocabulary(tokenizer: Tokenizer) -> list[tuple[str, int]]:
-    """The tokens of model.vocab with their ids, by id.
+    """The tokens of `model.vocab` with their ids, in order of id.
 
-    Special tokens stand there, for there alone do they keep their ids, and so do added ones, if the model there makes none of
-    them by itself. Where they are the last ones, added tokens get their ids by their order, and are left out. Raises `UsageError`
-    where they would get others.
+    Special tokens are included, because only there they keep their ids. If reserved tokens come last, beginning with an added
+    one, they are left out and get their ids by their order. Otherwise added tokens are included too; this raises `UsageError` if
+    Hugging Face's model could produce one of them itself.
     """
     model = tokenizer.model
     ordered = sorted(model.vocab.items(), key=lambda entry: entry[1])

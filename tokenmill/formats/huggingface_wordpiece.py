@@ -1,4 +1,4 @@
-"""The model WordPiece of a Hugging Face tokenizer.json, and the pre-tokenizers that go with it."""
+"""The model WordPiece of a Hugging Face tokenizer.json, and the pre-tokenizers that are supported with it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
 _MODEL: Fields = dict.fromkeys(("type", "vocab", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word"), ANYTHING)
-#: Pre-tokenizers there and here. (Chinese characters are a matter of BertNormalizer there.)
+#: Hugging Face's pre-tokenizers and those here. (In Hugging Face, BertNormalizer handles Chinese characters.)
 _CUTTERS = {"BertPreTokenizer": "bert", "Whitespace": "whitespace-punct"}
-#: What stands for no limit.
+#: The value that means no limit.
 _NO_LIMIT = (1 << 63) - 1
 
 
 def read_tokenizer(document: dict[str, Any], model: dict[str, Any], tokens: Tokens) -> Tokenizer:
-    """The tokenizer of a document with this model."""
+    """Read the tokenizer of a document with this model."""
     check_fields("model", model, _MODEL)
     prefix = typed("model.continuing_subword_prefix", model.get("continuing_subword_prefix", PREFIX), str)
     limit = typed("model.max_input_chars_per_word", model.get("max_input_chars_per_word", MOST_CHARACTERS), int)
@@ -34,7 +34,7 @@ def read_tokenizer(document: dict[str, Any], model: dict[str, Any], tokens: Toke
         alphabet = wordpiece_alphabet("wordpiece", marks_spaces=False, prefix=prefix)
     except UsageError as error:
         raise TokenizerFileError(f"model.continuing_subword_prefix: {error}") from None
-    # An unk token that is an ordinary one there is none that text could make: the words of these pre-tokenizers hold no bracket.
+    # The unk token may be an ordinary token there. Text never produces it: words of these pre-tokenizers contain no brackets.
     known = unk if unk in tokens.vocab else None
     specials = tuple(dict.fromkeys([*tokens.specials, *([] if known is None else [known])]))
     most = None if limit > MOST_LIMIT else limit
@@ -44,7 +44,7 @@ def read_tokenizer(document: dict[str, Any], model: dict[str, Any], tokens: Toke
 
 
 def write_parts(tokenizer: Tokenizer, model: WordPieceModel) -> dict[str, Any]:
-    """The components model and pre_tokenizer. Raises `UsageError` where Hugging Face would not give the same ids."""
+    """Write the components model and pre_tokenizer. Raises `UsageError` if Hugging Face would not produce the same ids."""
     refuse_options(tokenizer, "a file for Hugging Face")
     if model.takes_any_bytes:
         raise UsageError("Hugging Face's WordPiece has tokens of characters, a byte-wordpiece model of bytes; use --to native")

@@ -1,4 +1,4 @@
-"""JSON as tokenizer files hold it: read without trust, written as people read it."""
+"""JSON of tokenizer files: reads untrusted input, and writes readable output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tokenmill.errors import TokenizerFileError
 
 
 def parse_object(content: bytes) -> dict[str, Any]:
-    """The object of a JSON file. Raises `TokenizerFileError`: no JSON or no object, a key twice, nested too deeply."""
+    """Parse a JSON object. Raises `TokenizerFileError` for invalid JSON, another type, a repeated key or deep nesting."""
     try:
         document = json.loads(content.decode("utf-8"), object_pairs_hook=_unique_keys)
     except UnicodeDecodeError as error:
@@ -31,19 +31,19 @@ def parse_object(content: bytes) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> str:
-    """One line of JSON; the keys of objects in order of code points."""
+    """Write a value as one line of JSON, with the keys of an object sorted by code point."""
     return json.dumps(value, ensure_ascii=False, sort_keys=isinstance(value, dict))
 
 
 def strings_to_json(strings: Sequence[str]) -> list[str]:
-    """`to_json` of each string, a hundred thousand at once.
+    """`to_json` of each string. One call is much faster than many, for vocabularies of a hundred thousand tokens.
 
     >>> strings_to_json(["a", 'b"'])
     ['"a"', '"b\\\\""']
     """
     if not strings:
         return []
-    # A control character: inside strings JSON writes it as an escape.
+    # The separator is a control character, which JSON escapes inside strings.
     return json.dumps(strings, ensure_ascii=False, separators=("\0", ":"))[1:-1].split("\0")
 
 
@@ -53,7 +53,7 @@ def excerpt(value: Any) -> str:
 
 
 def _refuse_surrogates(content: bytes, document: dict[str, Any]) -> None:
-    """Text that JSON can escape but UTF-8 cannot hold; looked for only where the file escapes something of the kind."""
+    """Refuse lone surrogates, which JSON can escape but UTF-8 cannot encode. Searched only if the file has such an escape."""
     if not re.search(rb"\\u[dD][89a-fA-F]", content):
         return
     try:

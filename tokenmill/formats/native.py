@@ -1,8 +1,8 @@
 """The native tokenizer.json.
 
-One JSON object; `merge_rules` and `vocab` are always there in a shape that a plain reader of those two keys can use. A file that
-holds only those two keys is a `char-bpe` model behind the `wordpunct` pre-tokenizer. No timestamps, no paths: equal tokenizers
-are equal bytes.
+The file is one JSON object. It always has the keys `merge_rules` and `vocab`, in a form that programs can use which read only
+these two. A file with only these two keys is a `char-bpe` model with the pre-tokenizer `wordpunct`. The file contains no
+timestamps and no paths: equal tokenizers have equal bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
-#: The keys that a file of any kind of model can have, and the types of their values.
+#: The keys that a file can have for any kind of model, and the types of their values.
 _KEYS = {
     "format": str,
     "version": int,
@@ -43,12 +43,12 @@ _KEYS = {
 }
 
 
-#: The kind of model of a file that does not say it.
+#: The kind of model if a file does not state it.
 DEFAULT_MODEL = "char-bpe"
 
 
 def dumps(tokenizer: Tokenizer) -> bytes:
-    """The file of a tokenizer: UTF-8, one merge rule and one vocabulary entry a line, so that versions can be compared by eye."""
+    """Write a tokenizer file: UTF-8, with one merge rule or vocabulary entry per line, so that a diff is readable."""
     model = tokenizer.model
     head = {
         "format": schemas.TOKENIZER_FORMAT,
@@ -70,9 +70,10 @@ def dumps(tokenizer: Tokenizer) -> bytes:
 
 
 def dumps_two_keys(tokenizer: Tokenizer) -> bytes:
-    """The file without anything but `merge_rules` and `vocab`, for readers that refuse other keys.
+    """Write a file with only `merge_rules` and `vocab`, for readers that reject other keys.
 
-    Raises `UsageError` for a tokenizer that those two keys do not tell: any but `char-bpe` behind `wordpunct`, special tokens.
+    Raises `UsageError` for a tokenizer that these keys cannot describe: a model or pre-tokenizer other than `char-bpe` with
+    `wordpunct`, or one with special tokens.
     """
     model, pretokenizer = tokenizer.model, tokenizer.pretokenizer
     if (model.name, pretokenizer.spec) != ("char-bpe", "wordpunct"):
@@ -100,12 +101,12 @@ def _write(head: dict[str, Any], model: Model) -> bytes:
 
 
 def loads(content: bytes) -> Tokenizer:
-    """A tokenizer from the bytes of its file; `TokenizerFileError` names the key and the entry that is wrong."""
+    """Read a tokenizer from the bytes of its file. Raises `TokenizerFileError`, which names the key and the wrong entry."""
     return from_document(parse_object(content))
 
 
 def from_document(document: dict[str, Any]) -> Tokenizer:
-    """As `loads`, from the object that the file holds."""
+    """As `loads`, but from the parsed JSON object."""
     _check_keys(document)
     pretokenizer = _named(PreTokenizer.of, document, "pretokenizer", "wordpunct")
     _check_unicode(document, pretokenizer)
@@ -121,12 +122,12 @@ def from_document(document: dict[str, Any]) -> Tokenizer:
 
 
 def _read_tokens(document: dict[str, Any], key: str) -> tuple[str, ...]:
-    """`special_tokens` or `added_tokens`."""
+    """Read `special_tokens` or `added_tokens`."""
     return tuple(_check_string(f"{key}[{place}]", token) for place, token in enumerate(document.get(key, [])))
 
 
 def _read_flags(document: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """`token_flags`: names of flags, by token; the model says which are known."""
+    """Read `token_flags`, the names of flags by token. The model checks that the names are known."""
     for token, flags in document.get("token_flags", {}).items():
         if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
             raise TokenizerFileError(f"token_flags: {token!r} has {excerpt(flags)}; a list of names belongs there")
@@ -134,7 +135,7 @@ def _read_flags(document: dict[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _read_model(document: dict[str, Any], *, marks_spaces: bool) -> Model:
-    """The model of the kind that the file names, from the keys that kind has."""
+    """Read the model of the kind that the file names, from the keys of this kind."""
     kind = _named(kind_of, document, "model", DEFAULT_MODEL)
     for key in document:
         if key not in _KEYS and key not in kind.file_keys:
@@ -173,7 +174,7 @@ def _check_keys(document: dict[str, Any]) -> None:
 
 
 def _check_unicode(document: dict[str, Any], pretokenizer: PreTokenizer) -> None:
-    """Other tables would cut other words out of the same text, and give other ids in silence."""
+    """Raise `TokenizerFileError` for another Unicode version, which could cut other words and silently produce other ids."""
     version = document.get("unicode", pretokenizer.unicode_version)
     if version != pretokenizer.unicode_version:
         here = pretokenizer.unicode_version
@@ -185,7 +186,7 @@ def _names(types: Any) -> str:
 
 
 def _check_rules(rules: list[Any]) -> tuple[tuple[str, str], ...]:
-    """Rules as pairs of tokens. All are looked at at once, and one by one only where one is wrong."""
+    """Check that rules are pairs of tokens. A fast check looks at all rules at once; only if it fails, each rule is checked."""
     pairs = set(map(type, rules)) <= {list} and set(map(len, rules)) <= {2}
     if pairs and set(map(type, chain.from_iterable(rules))) <= {str} and all(chain.from_iterable(rules)):
         return tuple(map(tuple, rules))

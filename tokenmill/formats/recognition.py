@@ -1,4 +1,4 @@
-"""Which format a tokenizer file has, by what it holds, never by its name; and the names that exports go by."""
+"""Recognises the format of a tokenizer file by its content, never by its name, and writes formats by name."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tokenmill.formats.json_text import parse_object
 from tokenmill.names import TOKENIZER_FORMATS
 from tokenmill.tokenizer import Tokenizer
 
-#: A token in base64 and a rank, alone on the first line.
+#: The first line of a rank file: a token in base64 and a rank.
 _RANK_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} [0-9]+\r?(?:\n|\Z)")
-#: How long a message is at most.
+#: The longest message, in characters.
 _MOST_CHARACTERS = 400
-#: The files of a folder that are read, all others are left alone.
+#: The files of a folder that are read; all others are ignored.
 FOLDER_FILES = (
     *("tokenizer.json", gpt2_files.VOCAB, gpt2_files.MERGES, gpt2_files.SPECIALS, vocab_txt.NAME),
     *(transformers_files.CONFIG, transformers_files.ADDED),
@@ -25,9 +25,9 @@ FOLDER_FILES = (
 
 
 def loads(content: bytes, *, pretokenizer: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Tokenizer:
-    """A tokenizer from a file of any format. `pretokenizer` and `special_tokens` are for rank files, which lack both.
+    """Read a tokenizer from a file of any format. `pretokenizer` and `special_tokens` are for rank files, which contain neither.
 
-    Raises `TokenizerFileError` with the place of what is wrong, `UsageError` where something must be said or must not.
+    Raises `TokenizerFileError`, which gives the place of the error, and `UsageError` if an argument is missing or not allowed.
     """
     with _brief_messages():
         if _RANK_LINE.match(content):
@@ -42,7 +42,7 @@ def loads(content: bytes, *, pretokenizer: str | None = None, special_tokens: Ma
 
 
 def loads_folder(files: Mapping[str, bytes]) -> Tokenizer:
-    """A tokenizer from those of `FOLDER_FILES` that a folder has: its tokenizer.json, or GPT-2's files."""
+    """Read a tokenizer from those of `FOLDER_FILES` that a folder has: tokenizer.json, GPT-2's files, or a vocab.txt."""
     if "tokenizer.json" in files:
         return loads(files["tokenizer.json"])
     if not {gpt2_files.VOCAB, gpt2_files.MERGES} & files.keys():
@@ -59,7 +59,7 @@ def loads_folder(files: Mapping[str, bytes]) -> Tokenizer:
 
 @contextlib.contextmanager
 def _brief_messages() -> Iterator[None]:
-    """What a file holds stands in messages, and may be anything: of long ones the middle is left out."""
+    """Shorten long messages in the middle. Messages quote the file, whose content can be of any length."""
     try:
         yield
     except (TokenizerFileError, UsageError) as error:
@@ -71,7 +71,7 @@ def _brief_messages() -> Iterator[None]:
 
 
 def dumps(tokenizer: Tokenizer, target: str) -> dict[str, bytes]:
-    """The files of a format by name; one of `TOKENIZER_FORMATS`. Raises `UsageError` where the export would not be exact."""
+    """Write the files of a format, one of `TOKENIZER_FORMATS`. Raises `UsageError` if the export would not be exact."""
     if target == "gpt2":
         return gpt2_files.dumps(tokenizer)
     writers = {

@@ -1,10 +1,10 @@
-"""tiktoken's rank files: a line for each token, its bytes in base64 and its rank, which is its id.
+"""tiktoken's rank files: one line per token, with its bytes in base64 and its rank, which is its id.
 
-The file has no rules; `kernels.ranks` recovers them. It neither says how text is cut into words nor which tokens are special:
-both are known here for the published files, and are asked for otherwise.
+The file has no merge rules; `kernels.ranks` recovers them. It does not state the pre-tokenizer or the special tokens. This module
+knows both for the published files; for other files they must be given.
 
-tiktoken looks a whole word up among the tokens before it merges. That matters for tokens that merging their own bytes does not
-give; GPT-2's file, cl100k and o200k have none of the kind. A file that has becomes a model with `ignore_merges`.
+tiktoken looks up a whole word among the tokens before it merges. This matters for tokens that merging their own bytes does not
+produce. The files of GPT-2, cl100k and o200k have no such token. A file with such tokens becomes a model with `ignore_merges`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tokenmill.models.bpe import BpeModel
 from tokenmill.models.showing import show_token
 from tokenmill.tokenizer import Tokenizer
 
-#: Finding the merges of a token takes time that grows with the square of its length; the longest published ones have 128 bytes.
+#: Recovering the merges of a token takes time quadratic in its length. The longest published tokens have 128 bytes.
 MAX_TOKEN_BYTES = 1024
 
 
@@ -45,7 +45,7 @@ class _Published(NamedTuple):
     special_tokens: Mapping[str, int]
 
 
-#: By the sha256 of the file, as tiktoken 0.14 states it.
+#: The published files by sha256, as stated in tiktoken 0.14.
 _PUBLISHED = {
     "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": _Published("gpt2", {"<|endoftext|>": 50256}),
     "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7": _Published(
@@ -65,9 +65,9 @@ _PUBLISHED = {
 
 
 def loads(content: bytes, *, pretokenizer: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Tokenizer:
-    """A tokenizer from a rank file. `special_tokens`: their ids, which must be free.
+    """Read a tokenizer from a rank file. `special_tokens` maps special tokens to ids, which must be free.
 
-    Raises `TokenizerFileError`, which names the line, and `UsageError` where the pre-tokenizer is neither given nor known.
+    Raises `TokenizerFileError`, which names the line, and `UsageError` if the pre-tokenizer is neither given nor known.
     """
     published = _PUBLISHED.get(hashlib.sha256(content).hexdigest())
     if pretokenizer is None:
@@ -98,10 +98,10 @@ def loads(content: bytes, *, pretokenizer: str | None = None, special_tokens: Ma
 
 
 def dumps(tokenizer: Tokenizer) -> bytes:
-    """The rank file of a byte-level tokenizer: its tokens but the special ones, in order of id.
+    """Write the rank file of a byte-level tokenizer: all tokens except special ones, in order of id.
 
-    Raises `UsageError` where tiktoken would not give the same ids: words that are no stretches of the text, rules whose order or
-    pairs cannot be told from the ids of the tokens.
+    Raises `UsageError` if tiktoken would not produce the same ids: if the pre-tokenizer is not lossless, or if the rules or their
+    order cannot be recovered from the ids of the tokens.
     """
     model = bpe_model_of(tokenizer, "a tiktoken rank file")
     refuse_characters(tokenizer, "a tiktoken rank file")
@@ -120,9 +120,10 @@ def dumps(tokenizer: Tokenizer) -> bytes:
 
 
 def recover_splits(words: TokenWords) -> np.ndarray:
-    """int64[t]: where in `words.text` each token is cut into the two that it is merged from, -1 where merging does not give it.
+    """int64[t]: where in `words.text` each token splits into the two it is merged from, -1 if merging does not produce it.
 
-    Of `a`, `b`, `c`, `ab`, `abc` with ranks in this order the last two: `ab` from `a` and `b`, `abc` from `ab` and `c`.
+    For the tokens `a`, `b`, `c`, `ab`, `abc` with ranks in this order, `ab` is merged from `a` and `b`, and `abc` from `ab` and
+    `c`.
     """
     table = allocate_table(words.ids.size + 1, arena_bytes_of(words.ends))
     kernels.add_tokens(table, words.text, words.ends, words.ids.astype(np.int64))
@@ -138,7 +139,7 @@ def _tokens(words: TokenWords) -> list[tuple[bytes, int]]:
 
 
 def _rules_of(words: TokenWords, splits: np.ndarray) -> list[Rule]:
-    """The rules in order of the ids of what they make."""
+    """The rules in order of the ids of their products."""
     shown, ends = show_bytes(words.text.tobytes()), words.ends.tolist()
     places = zip([0, *ends[:-1]], splits.tolist(), ends, strict=False)
     return [(shown[start:split], shown[split:end]) for start, split, end in places if split >= 0]

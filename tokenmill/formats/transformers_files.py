@@ -1,8 +1,8 @@
-"""What transformers puts into a folder beside vocab.txt, or vocab.json and merges.txt: what changes ids is honoured or refused.
+"""The files that transformers saves next to vocab.txt, or next to vocab.json and merges.txt.
 
-`tokenizer_config.json` names the class, and says what becomes of capitals, accents and Chinese characters;
-`special_tokens_map.json` names the special tokens, `added_tokens.json` tokens behind the vocabulary. Keys that are not named here
-change no id.
+`tokenizer_config.json` names the class and the handling of case, accents and Chinese characters. `special_tokens_map.json` names
+the special tokens, and `added_tokens.json` tokens after the vocabulary. Keys that affect ids are applied or refused; the other
+keys affect no id.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tokenmill.tokenizer import Tokenizer
 CONFIG, ADDED = "tokenizer_config.json", "added_tokens.json"
 _BERTS = ("Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "RetriBert", "Realm", "LayoutLM", "SqueezeBert")
 _GPT2S = ("GPT2", "Roberta", "Bart", "Longformer", "LED")
-#: The special tokens of BERT by the keys that name them.
+#: The special tokens of BERT, by the keys that name them.
 _BERT_TOKENS = {
     "unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]"
 }  # fmt: skip
 
 
 def load_bert(files: Mapping[str, bytes]) -> Tokenizer:
-    """The tokenizer of a vocab.txt, as the other files say. `TokenizerFileError` names the file and the key."""
+    """Read the tokenizer of a vocab.txt with the settings of the other files. `TokenizerFileError` names the file and key."""
     config = _parse(files, CONFIG)
     _check_class(config, _BERTS)
     normalizer = _read_normalizer(config)
@@ -48,7 +48,7 @@ def load_bert(files: Mapping[str, bytes]) -> Tokenizer:
 
 
 def check_gpt2(files: Mapping[str, bytes]) -> None:
-    """Raises `TokenizerFileError` where vocab.json and merges.txt are not read as GPT-2's are."""
+    """Raise `TokenizerFileError` if vocab.json and merges.txt are not to be read like GPT-2's."""
     config = _parse(files, CONFIG)
     _check_class(config, _GPT2S)
     if config.get("add_prefix_space"):
@@ -69,7 +69,7 @@ def _parse(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
 
 
 def _check_class(config: dict[str, Any], known: tuple[str, ...]) -> None:
-    """The class decides what else is done to a text; none at all is the one that the files are of."""
+    """Refuse an unknown class, which could change a text in other ways. If no class is named, the files decide."""
     name = config.get("tokenizer_class")
     if name is None:
         return
@@ -81,7 +81,7 @@ def _check_class(config: dict[str, Any], known: tuple[str, ...]) -> None:
 
 
 def _read_normalizer(config: dict[str, Any]) -> Normalizer | None:
-    """What `do_lower_case` and `strip_accents` say; None where the tokens have to tell."""
+    """The normalizer from `do_lower_case` and `strip_accents`; None if both are missing and the tokens decide."""
     flags = {key: config.get(key) for key in ("do_lower_case", "strip_accents")}
     for key, value in flags.items():
         if value not in (None, True, False) or (isinstance(value, int) and not isinstance(value, bool)):
@@ -95,7 +95,7 @@ def _read_normalizer(config: dict[str, Any]) -> Normalizer | None:
 
 
 def _check_specials(name: str, document: dict[str, Any], tokenizer: Tokenizer) -> None:
-    """Special tokens are BERT's own five, as other ones would be found and added elsewhere."""
+    """Refuse special tokens other than BERT's five, which transformers would find and add differently."""
     for key, usual in _BERT_TOKENS.items():
         value = document.get(key, usual)
         token = value.get("content") if isinstance(value, dict) else value

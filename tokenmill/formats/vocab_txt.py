@@ -1,8 +1,8 @@
-"""BERT's vocab.txt: a WordPiece vocabulary, a token a line, whose number, from 0 on, is its id.
+"""BERT's vocab.txt: a WordPiece vocabulary with one token per line. The id of a token is its line number, counted from 0.
 
-The file says nothing else. What BERT goes with is known: clean text, words as its pre-tokenizer cuts them, the prefix `##`, at
-most 100 characters a word, the five special tokens, `[CLS] $A [SEP]`. What becomes of capitals and accents, the tokens tell:
-where none but the special ones has an ASCII capital, text becomes lower case and loses its accents, as BERT's uncased models do.
+The file contains nothing else. The rest is as in BERT: clean text, BERT's pre-tokenizer, the prefix `##`, at most 100 characters
+per word, the five special tokens, and the template `[CLS] $A [SEP]`. The tokens decide about case: if only special tokens contain
+an ASCII capital letter, text is converted to lower case and accents are removed, as in BERT's uncased models.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ NAME = "vocab.txt"
 UNK = "[UNK]"
 SPECIALS = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
 _TEMPLATE = {"single": "[CLS] $A [SEP]", "pair": "[CLS] $A [SEP] $B:1 [SEP]:1"}
-#: The unk token, and tokens that continue a word or another special one, each on a line of its own.
+#: A vocab.txt has a line with the unk token, and a line with a continuation token or another special token.
 _SIGNS = (re.compile(rb"(?m)^\[UNK\]\r?$"), re.compile(rb"(?m)^(?:##.|\[PAD\]\r?$|\[CLS\]\r?$)"))
 _BOM = b"\xef\xbb\xbf"
-#: What BERT's own code does to a text, as an option of it.
+#: The normalization steps of BERT's own code; the last two are for uncased models.
 _BERT_STEPS = ("bert_clean", "strip_accents", "lowercase")
 
 
 def is_vocabulary(content: bytes) -> bool:
-    """Whether a file is a vocab.txt, by its lines."""
+    """Whether a file is a vocab.txt, judged by its lines."""
     return all(sign.search(content) for sign in _SIGNS)
 
 
 def loads(content: bytes, *, normalizer: Normalizer | None = None) -> Tokenizer:
-    """A tokenizer from a vocab.txt; `TokenizerFileError` names the line that is wrong. `normalizer`: if they do not tell."""
+    """Read a tokenizer from a vocab.txt. `normalizer` replaces the one that the tokens suggest.
+
+    Raises `TokenizerFileError`, which names the wrong line.
+    """
     vocab = _read_lines(content)
     if UNK not in vocab:
         raise TokenizerFileError(f"no line is {UNK}; a {NAME} of BERT has it, another one needs a tokenizer.json")
@@ -50,7 +53,7 @@ def loads(content: bytes, *, normalizer: Normalizer | None = None) -> Tokenizer:
 
 
 def _tell_normalizer(tokens: Collection[str]) -> Normalizer:
-    """BERT's, cased or uncased, by whether a token has a capital."""
+    """BERT's cased normalizer if a token has a capital letter, otherwise the uncased one."""
     cased = any(re.search("[A-Z]", token) for token in tokens)
     return Normalizer(_BERT_STEPS[:1] if cased else _BERT_STEPS)
 
@@ -76,7 +79,7 @@ def _read_lines(content: bytes) -> dict[str, int]:
 
 
 def dumps(tokenizer: Tokenizer) -> bytes:
-    """The vocab.txt of a tokenizer. Raises `UsageError` where readers of the file would not give the same ids."""
+    """Write the vocab.txt of a tokenizer. Raises `UsageError` if readers of the file would not produce the same ids."""
     model = tokenizer.model
     if not isinstance(model, WordPieceModel):
         raise UsageError(f"{NAME} holds a WordPiece vocabulary, this is a {model.name} model; use --to native")
@@ -97,7 +100,7 @@ def dumps(tokenizer: Tokenizer) -> bytes:
 
 
 def _check_parts(tokenizer: Tokenizer) -> None:
-    """The template and the normalizer are those that the file stands for."""
+    """Check that the template and the normalizer are those that readers of the file assume. Raises `UsageError`."""
     known = _tell_normalizer(tokenizer.model.vocab.keys() - set(tokenizer.model.special_tokens))
     if tokenizer.template not in (Template(), Template.of(_TEMPLATE)):
         raise UsageError(f"{NAME} stands for the template {_TEMPLATE['single']}, here it is another; use --to native")
@@ -108,7 +111,7 @@ def _check_parts(tokenizer: Tokenizer) -> None:
 
 
 def _order_tokens(model: WordPieceModel) -> list[str]:
-    """The tokens by id, which leave no gap, as lines that come back as they are."""
+    """The tokens in order of id. Raises `UsageError` for a gap in the ids, or a token that a line cannot hold."""
     tokens = sorted(model.vocab, key=lambda token: model.vocab[token])
     for number, token in enumerate(tokens):
         if model.vocab[token] != number:
