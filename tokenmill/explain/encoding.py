@@ -1,4 +1,4 @@
-"""Encoding, step by step: a text, its words and where they are, their base symbols, every merge, tokens, ids, and back."""
+"""Explains encoding step by step: the words of a text and their places, base symbols, merges, tokens, ids, and decoding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tokenmill.text.pretokenizers import PreTokenizer
     from tokenmill.tokenizer import Tokenizer
 
-#: The classes that patterns go by, and their bits in the table.
+#: The character classes that patterns use, and their bits in the class table.
 _CLASSES = (
     *((r"\p{L}", scan_classes.LETTER), (r"\p{N}", scan_classes.NUMBER), (r"\s", scan_classes.WHITESPACE)),
     *((r"\p{M}", scan_classes.MARK), (r"[\p{Lu}\p{Lt}]", scan_classes.UPPER), (r"\p{Ll}", scan_classes.LOWER)),
@@ -39,11 +39,11 @@ _CLASSES = (
 
 @dataclass(frozen=True)
 class WordExplanation:
-    """A word's way to tokens.
+    """The encoding of a word.
 
-    `characters` and `bytes` are its place in the text, (start, end) with the end excluded; a whitespace that a word is marked for
-    is part of it. `symbols` have the marks of the model; `matches` are the steps of a WordPiece model, which has no merges to
-    apply. `spells` is what each token stands for, bytes that are no character by themselves as `\\xc3`. An id is None for a
+    `characters` and `bytes` are its place in the text, (start, end) with the end excluded. They include the whitespace that a
+    marker stands for. `symbols` have the marks of the model. `matches` are the steps of a WordPiece model, which applies no
+    merges. `spells` is the text of each token, with bytes that are not a whole character as `\\xc3`. An id is None for a
     character that is unknown to a model without an unk token.
     """
 
@@ -60,7 +60,7 @@ class WordExplanation:
 
 @dataclass(frozen=True)
 class UnknownCharacter:
-    """A character outside the alphabet, where it is in the text, and what it becomes: the unk token, byte tokens, or None."""
+    """A character outside the alphabet, its place in the text, and what it becomes: the unk token, byte tokens, or None."""
 
     character: str
     code_point: str
@@ -71,10 +71,10 @@ class UnknownCharacter:
 
 @dataclass(frozen=True)
 class TextExplanation:
-    """A text's way to ids and back.
+    """The encoding and decoding of a text.
 
-    `decoded` is None where an id is missing; `same`: whether it is the text again. `doubtful` are the characters that `re` and
-    `regex`, which cut words here, know as something else than the tables that the tokenizer cuts by: it may cut other words.
+    `decoded` is None if an id is missing; `same` is whether it equals the text. `doubtful` are characters that `re` and `regex`,
+    which cut the words here, classify differently from the tokenizer's tables, so the tokenizer may cut other words.
     """
 
     text: str
@@ -93,9 +93,9 @@ class TextExplanation:
 
 
 def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
-    """Normalize, cut into words, merge, look ids up, decode: every step of encoding a text.
+    """Explain every step of encoding a text: normalize, cut into words, merge, look up ids, decode.
 
-    Raises `UsageError` for a text that is too long, `InvalidTextError` for one that UTF-8 cannot hold.
+    Raises `UsageError` for a text that is too long, and `InvalidTextError` for one that UTF-8 cannot encode.
     """
     encode_text(text)
     check_length(len(text), "the text has", "give a part of it")
@@ -125,14 +125,14 @@ def explain_text(tokenizer: Tokenizer, text: str) -> TextExplanation:
 
 
 class _Part(NamedTuple):
-    """What the model takes, normalized, and the added token behind it, "" behind the last one."""
+    """Normalized text for the model, and the added token after it, "" after the last part."""
 
     text: str
     token: str
 
 
 def _cut_added(tokenizer: Tokenizer, text: str) -> list[tuple[str, str]]:
-    """A text as what lies between added tokens, and these: `a<think>b` gives `a` `<think>`, `b` and nothing."""
+    """Cut a text at added tokens. Each part has the token after it: `a<think>b` gives `a` with `<think>`, and `b` with ""."""
     split = tokenizer.split_texts(pa.array([text], pa.large_string()))
     if split is None:
         return [(text, "")]
@@ -141,7 +141,7 @@ def _cut_added(tokenizer: Tokenizer, text: str) -> list[tuple[str, str]]:
 
 
 def _explain_parts(tokenizer: Tokenizer, parts: list[_Part], text: str) -> Iterator[tuple[WordExplanation, list[int]]]:
-    """The words of all parts, and the added tokens between them, with their places in the whole text."""
+    """Explain the words of all parts and the added tokens between them, with their places in the whole text."""
     ranks = {rule: rank for rank, rule in enumerate(tokenizer.merge_rules)}
     start = 0
     for part in parts:
@@ -155,21 +155,21 @@ def _explain_parts(tokenizer: Tokenizer, parts: list[_Part], text: str) -> Itera
 
 
 def place_words(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[str, int]]:
-    """Words as the model takes them, and the characters where they begin: `Hi, you` gives `Hi` 0, `,` 2, ` you` 3.
+    """The words that the model gets, and the character where each begins: `Hi, you` gives `Hi` 0, `,` 2, ` you` 3.
 
-    Under wordpunct a space in front of a word stands for the whitespace character that was there.
+    With wordpunct, a space at the start of a word stands for the whitespace character before the word.
     """
     position = 0
     for word in _cut_words(pretokenizer, text):
         marked = not pretokenizer.lossless and word.startswith(" ")
-        # Dropped characters are whitespace, no word begins with one: the next occurrence is the place.
+        # Only whitespace is dropped, and no word begins with it, so the next occurrence is the place of the word.
         start = text.index(word[marked:], position) - marked
         yield word, start
         position = start + len(word)
 
 
 def _cut_words(pretokenizer: PreTokenizer, text: str) -> Iterable[str]:
-    """The words of a text; those of a pattern that anybody may give are found within a time limit."""
+    """Cut a text into words. A custom pattern has a time limit, because it is untrusted."""
     digits = pretokenizer.split_digits
     if pretokenizer.pattern is None:
         return reference_words.cut_words(pretokenizer.name, text, marker=" ", split_digits=digits)
@@ -179,13 +179,13 @@ def _cut_words(pretokenizer: PreTokenizer, text: str) -> Iterable[str]:
 
 
 def _find_doubtful(pretokenizer: PreTokenizer, text: str) -> Iterator[str]:
-    """The characters of which the tokenizer's tables say something else; a pattern alone is run by `regex` there too."""
+    """The characters that the tokenizer's tables classify differently. None for custom patterns, which always run in `regex`."""
     if pretokenizer.pattern is None or pretokenizer.split_digits is not None:
         yield from (character for character in dict.fromkeys(text) if not is_certain(character))
 
 
 def is_certain(character: str) -> bool:
-    """Whether `re` and `regex`, whose Unicode tables are of other versions, see a character as the tokenizer does."""
+    """Whether `re` and `regex`, whose Unicode tables have other versions, classify a character as the tokenizer does."""
     if character.isascii():
         return True
     import regex
@@ -199,7 +199,7 @@ def is_certain(character: str) -> bool:
 def _explain_word(
     tokenizer: Tokenizer, ranks: Mapping[Pair, int], text: str, word: str, start: int
 ) -> tuple[WordExplanation, list[int]]:
-    """A word that begins at character `start`, and where in the text its unknown characters are."""
+    """Explain a word that begins at character `start`. Also returns where in the text its unknown characters are."""
     explain = load(kind_of(tokenizer.model.name).explainer)
     steps: Steps = explain(tokenizer.model, ranks, word)
     return _place_steps(tokenizer, steps, text, len(word), start)

@@ -1,4 +1,4 @@
-"""The longest match, step by step: at each place of a word, what was looked for in vain, and the token that was found."""
+"""Explains longest matching step by step: the strings tried at each place of a word, and the token that was found."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tokenmill.models.wordpiece import WordPieceModel
 from tokenmill.reference import bpe as reference
 from tokenmill.reference.bpe import Pair
 
-#: In a word longer than this, strings that are longer than any token are not looked for.
+#: In a word longer than this, strings longer than any token are not tried.
 _MOST_TRIED = 100
 
 
 @dataclass(frozen=True)
 class MatchedWord:
-    """A word's steps. `too_long`: it has more characters than the model takes, and no step is made.
+    """The steps of matching a word. `too_long`: the word has more characters than the model allows, so there are no steps.
 
     `lost_at`: the symbol where no token fits, or None.
     """
@@ -28,7 +28,7 @@ class MatchedWord:
 
 
 def explain_word(model: WordPieceModel, ranks: Mapping[Pair, int], word: str) -> Steps:
-    """The longest matches in a word; one that is too long, or that tokens do not make up, is one unk token."""
+    """Explain the longest matches in a word. A word that is too long or cannot be split into tokens is one unk token."""
     symbols = split_symbols(model, word)
     matched, whole = match_symbols(model, symbols), "".join(symbols)
     tokens: list[str] = [match.token for match in matched.matches if match.token is not None]
@@ -41,7 +41,7 @@ def explain_word(model: WordPieceModel, ranks: Mapping[Pair, int], word: str) ->
 
 
 def split_symbols(model: WordPieceModel, word: str) -> list[str]:
-    """Characters, or bytes in their visible form, without a prefix."""
+    """Split a word into characters, or into bytes in visible form, without a prefix."""
     alphabet = model.alphabet.base
     if not isinstance(alphabet, CharacterAlphabet):
         return reference.split_into_bytes(word)
@@ -49,7 +49,7 @@ def split_symbols(model: WordPieceModel, word: str) -> list[str]:
 
 
 def match_symbols(model: WordPieceModel, symbols: list[str]) -> MatchedWord:
-    """The steps of `reference_wordpiece.match_word`."""
+    """The steps of `reference.wordpiece.match_word`."""
     limit = model.max_word_characters
     if limit is not None and len(symbols) > limit:
         return MatchedWord((), True, None)

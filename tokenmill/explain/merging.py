@@ -1,4 +1,4 @@
-"""Merging, step by step: a word as base symbols, those of them that the vocabulary lacks, and each rule at work."""
+"""Explains merging step by step: the base symbols of a word, the unknown ones among them, and each rule that is applied."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tokenmill.reference import bpe as reference
 from tokenmill.reference import marks as reference_marks
 from tokenmill.reference.bpe import Pair
 
-#: Stands for an unknown symbol while rules are applied: the empty string is no token, so no rule takes it.
+#: Replaces an unknown symbol while rules are applied. The empty string is not a token, so no rule applies to it.
 _UNKNOWN = ""
 
 
 @dataclass(frozen=True)
 class BaseWord:
-    """A word in the visible form, its base symbols with their marks, and the places of those that the vocabulary lacks."""
+    """A word in visible form, its base symbols with their marks, and the places of symbols that are not in the vocabulary."""
 
     text: str
     symbols: tuple[str, ...]
@@ -30,9 +30,9 @@ class BaseWord:
 
 @dataclass(frozen=True)
 class MergedWord:
-    """The rules at work in a word, and what it becomes: tokens, and their ids.
+    """The rules applied to a word, and the resulting tokens with their ids.
 
-    An unknown symbol shows as it stands in the word; it is a token without an id (None) where there is no unk token.
+    An unknown symbol is shown as in the word. If there is no unk token, it is a token without an id (None).
     """
 
     merges: tuple[AppliedMerge, ...]
@@ -41,19 +41,19 @@ class MergedWord:
 
 
 def explain_word(model: BpeModel, ranks: Mapping[Pair, int], word: str) -> Steps:
-    """The rules at work in a word."""
+    """Explain the rules that are applied to a word."""
     base = split_into_symbols(model, word)
     merged = merge_symbols(model, ranks, base)
     return Steps(base.text, base.symbols, merged.tokens, merged.ids, base.unknown, merges=merged.merges)
 
 
 def split_into_symbols(model: BpeModel, word: str) -> BaseWord:
-    """The symbols of `reference_marks.mark_word`: with the suffix `</w>`, those of ` low` are `Ġ l o w </w>`."""
+    """The symbols of `reference.marks.mark_word`: with the suffix `</w>`, ` low` has the symbols `Ġ l o w </w>`."""
     marks, alphabet = model.marks, model.alphabet.base if isinstance(model.alphabet, MarkedAlphabet) else model.alphabet
     bare, foreign = reference.split_into_bytes(word), set[str]()
     if isinstance(alphabet, CharacterAlphabet):
         bare = reference.split_into_characters(word) if alphabet.marks_spaces else list(word)
-        # Characters that look like a symbol and have none: one that is the suffix, and `Ġ` where no space may be taken for it.
+        # Characters that look like a symbol but are not one: the suffix, and `Ġ` if only a space may be shown as `Ġ`.
         foreign |= {marks.suffix} if marks.has_ending else set()
         foreign |= {MARKER} if alphabet.marks_spaces and alphabet.byte_fallback else set()
     symbols = reference_marks.mark_word(bare, suffix=marks.suffix, prefix=marks.prefix, attached=marks.attached)
@@ -63,7 +63,7 @@ def split_into_symbols(model: BpeModel, word: str) -> BaseWord:
 
 
 def merge_symbols(model: BpeModel, ranks: Mapping[Pair, int], word: BaseWord) -> MergedWord:
-    """The steps of `reference.encode_word`; `ranks` are those of the rules. Under `ignore_merges` a token is taken whole."""
+    """The steps of `reference.bpe.encode_word`. `ranks` are those of the rules. With `ignore_merges`, a token is kept whole."""
     symbols, lost = _replace_unknown(model, word)
     steps = list(_apply_rules(model, ranks, symbols))
     last = steps[-1].symbols if steps else tuple(symbols)
@@ -80,12 +80,12 @@ def merge_symbols(model: BpeModel, ranks: Mapping[Pair, int], word: BaseWord) ->
 
 
 def spell_unknown(character: str) -> list[str]:
-    """The byte tokens of a character that is unknown: `é` is `<0xC3> <0xA9>`."""
+    """The byte tokens of an unknown character: `é` is `<0xC3> <0xA9>`."""
     return [byte_tokens()[byte] for byte in character.encode()]
 
 
 def _replace_unknown(model: BpeModel, word: BaseWord) -> tuple[list[str], list[str]]:
-    """The symbols with byte tokens, or with `_UNKNOWN`, in place of unknown ones; and what each `_UNKNOWN` stands for."""
+    """Replace unknown symbols with byte tokens or `_UNKNOWN`. Also returns the symbols that `_UNKNOWN` replaces."""
     symbols: list[str] = []
     lost: list[str] = []
     for place, symbol in enumerate(word.symbols):
@@ -102,7 +102,7 @@ def _replace_unknown(model: BpeModel, word: BaseWord) -> tuple[list[str], list[s
 
 
 def _apply_rules(model: BpeModel, ranks: Mapping[Pair, int], symbols: Sequence[str]) -> Iterator[AppliedMerge]:
-    """The lowest rank first, the leftmost place first, one place at a time."""
+    """Apply rules one place at a time: the lowest rank first, and the leftmost place first."""
     symbols = list(symbols)
     while candidates := [(ranks[pair], at) for at, pair in enumerate(pairwise(symbols)) if pair in ranks]:
         rank, at = min(candidates)
@@ -112,6 +112,6 @@ def _apply_rules(model: BpeModel, ranks: Mapping[Pair, int], symbols: Sequence[s
 
 
 def _put_back(symbols: Sequence[str], lost: Sequence[str]) -> tuple[str, ...]:
-    """Symbols with the unknown ones in their places: rules leave each where it is."""
+    """Put the unknown symbols back in place of `_UNKNOWN`; rules never change their order."""
     waiting = iter(lost)
     return tuple(next(waiting) if symbol == _UNKNOWN else symbol for symbol in symbols)

@@ -1,4 +1,4 @@
-"""The steps that make tokens of a word, as the explainer of a kind of model finds them."""
+"""The steps that turn a word into tokens, as returned by the explainer of a model kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class AppliedMerge:
-    """A rule at work in a word: its rank, and the symbols after it."""
+    """A rule applied to a word: its rank, and the symbols after it."""
 
     rank: int
     left: str
@@ -19,9 +19,9 @@ class AppliedMerge:
 
 @dataclass(frozen=True)
 class Match:
-    """One step of the longest match: from symbol `at` on, the strings that are no tokens, the longest first, and the token.
+    """One step of longest matching, from symbol `at` on: the strings tried that are not tokens, longest first, and the token.
 
-    The token is None where none fits.
+    The token is None if none fits.
     """
 
     at: int
@@ -30,7 +30,7 @@ class Match:
 
 
 class Steps(NamedTuple):
-    """What a model makes of a word: see `WordExplanation`; `unknown` are places in the word."""
+    """The steps of a word; the fields are as in `WordExplanation`. `unknown` are places in the word."""
 
     word: str
     symbols: Sequence[str]

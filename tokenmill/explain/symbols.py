@@ -1,4 +1,4 @@
-"""What training and encoding have in common: words as base symbols, and how much text can be followed step by step."""
+"""Shared by the explanations of training and encoding: base symbols of words, and the limit on the length of a text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tokenmill.reference import wordpiece as reference_wordpiece
 if TYPE_CHECKING:
     from tokenmill.models.base import Model
 
-#: Characters of a text, and of all words trained on: more than anybody reads step by step.
+#: The limit on the characters of a text, and of all training words together. Longer explanations would not be readable.
 MOST_CHARACTERS = 2_000
 
 
 def split_word(word: str, model: str, marks_spaces: bool) -> list[str]:
-    """The base symbols of a word in a model; `marks_spaces` as in `CharacterAlphabet`: `" é"` is `Ġ`, `é`, or in bytes `ĠÃ©`."""
+    """Split a word into base symbols: `" é"` is `Ġ`, `é`, or in bytes `ĠÃ©`. `marks_spaces` is as in `CharacterAlphabet`."""
     if kind_of(model).of_bytes:
         symbols = reference.split_into_bytes(word)
     else:
@@ -26,11 +26,11 @@ def split_word(word: str, model: str, marks_spaces: bool) -> list[str]:
 
 
 def is_known(model: Model, symbol: str) -> bool:
-    """Whether text can make a token of this spelling: special tokens never come out of text."""
+    """Whether a symbol is a token that text can produce; text never produces special tokens."""
     return symbol in model.vocab and symbol not in model.reserved_tokens
 
 
 def check_length(characters: int, what: str, way_out: str) -> None:
-    """No more characters than one can follow step by step, or UsageError."""
+    """Raise UsageError for more than `MOST_CHARACTERS` characters."""
     if characters > MOST_CHARACTERS:
         raise UsageError(f"{what} {characters:,} characters; explain takes at most {MOST_CHARACTERS:,}: {way_out}")

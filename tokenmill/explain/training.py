@@ -1,6 +1,6 @@
-"""Training, round by round: which pairs lead, which one is merged and why, and what the words are then.
+"""Explains training round by round: the leading pairs, the pair that is merged and why, and the words after the merge.
 
-Another way to rank pairs is one more entry in `SCORINGS`.
+To add a way to rank pairs, add an entry to `SCORINGS`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tokenmill.reference import wordpiece as reference_wordpiece
 from tokenmill.reference.bpe import Pair
 from tokenmill.unicode_text import encode_text
 
-#: The kinds of models whose training can be followed.
+#: The kinds of models whose training can be explained.
 EXPLAINED = tuple(kind.name for kind in KINDS.values() if kind.explains_training)
 SHOWN_CANDIDATES = 5
 _SHOWN_WORDS = 4
@@ -29,7 +29,7 @@ Score = int | Fraction
 
 @dataclass(frozen=True)
 class CountedWord:
-    """A word of the corpus, how often it occurs, and its symbols: the base symbols, or those after some merges."""
+    """A word of the corpus, its count, and its symbols: the base symbols, or the symbols after some merges."""
 
     word: str
     count: int
@@ -38,10 +38,10 @@ class CountedWord:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How a model ranks pairs: the highest score is merged.
+    """How a model ranks pairs. The pair with the highest score is merged.
 
-    `score_pairs` gives the score of each pair of the words, in order of first occurrence; `show_working` how one came about;
-    `join` what a pair makes.
+    `score_pairs` returns the score of each pair of the words, in order of first occurrence. `show_working` shows how a score is
+    computed. `join` returns the product of a pair.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A pair that could be merged: its score, how that came about, and whether it shares the highest with another pair."""
+    """A pair that could be merged: its score, how it was computed, and whether another pair has the same highest score."""
 
     left: str
     right: str
@@ -66,7 +66,7 @@ class Candidate:
 class LearnedMerge:
     """One round of training.
 
-    `candidates` are the leading ones of `pairs`, the chosen one first; `words` the symbols of each word after the merge.
+    `candidates` are the leading pairs among `pairs`, the chosen one first; `words` are the symbols of each word after the merge.
     """
 
     rank: int
@@ -82,7 +82,7 @@ class LearnedMerge:
 
 @dataclass(frozen=True)
 class TrainingExplanation:
-    """A whole training: `vocabulary` holds tokens by id, the alphabet first, then the products in order of rank."""
+    """A whole training. `vocabulary` has the tokens in order of id: first the alphabet, then the products by rank."""
 
     model: str
     score: str
@@ -104,12 +104,12 @@ def explain_training(
     vocab_size: int | None = None,
     merges: int | None = None,
 ) -> TrainingExplanation:
-    """Train on words and their counts, in corpus order, and tell each round.
+    """Train on words and their counts, given in corpus order, and explain each round.
 
-    Stops at `vocab_size` tokens (alphabet and products) or after `merges` rules, whichever is given, or when no pair is left.
-    `marks_spaces`: a space in a character model shows as `Ġ`; `score`: of wordpiece, `likelihood` (default) or `frequency`.
-    Raises `NothingToTrainOnError` for no words, `VocabularySizeError` where the size is below the alphabet, `UsageError` for too
-    much text and for options that are wrong.
+    Training stops at `vocab_size` tokens (alphabet and products) or after `merges` rules, whichever is given, or if no pair is
+    left. `marks_spaces`: a character model shows a space as `Ġ`. `score` (for wordpiece): `likelihood` (default) or `frequency`.
+    Raises `NothingToTrainOnError` if there are no words, `VocabularySizeError` if the size is below the alphabet, and
+    `UsageError` for too much text and for invalid options.
     """
     _check_training(words, model, ties, vocab_size, merges)
     scoring = choose_scoring(model, score)
@@ -132,7 +132,7 @@ def explain_training(
 
 
 def choose_scoring(model: str, score: str | None) -> Scoring:
-    """How a model ranks pairs. Raises `UsageError` for a score of another model."""
+    """Choose how a model ranks pairs. Raises `UsageError` for a score that the model does not support."""
     kind = kind_of(model)
     check_options(kind, {"score": score})
     if score is not None and score not in SCORES:
@@ -159,7 +159,7 @@ def _check_training(words: Mapping[str, int], model: str, ties: str, vocab_size:
 def _learn_merges(
     words: Sequence[CountedWord], alphabet: Sequence[str], scoring: Scoring, ties: str, wanted: int
 ) -> Iterator[LearnedMerge]:
-    """Round after round, until `wanted` rules are made or no pair is left."""
+    """Learn merges, until there are `wanted` rules or no pair is left."""
     ids = {symbol: number for number, symbol in enumerate(alphabet)}
     order = ids if ties == "smallest" else None
     for rank in range(wanted):
@@ -185,13 +185,13 @@ def _learn_merges(
 
 
 def _rank_pairs(scores: Mapping[Pair, Score], ids: Mapping[str, int] | None) -> list[Pair]:
-    """The pairs by score, highest first; equal ones by their ids where they are given, otherwise as first seen."""
+    """Sort the pairs by score, highest first. Ties are sorted by ids if these are given, otherwise as first seen."""
     pairs = list(scores) if ids is None else sorted(scores, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
     return sorted(pairs, key=scores.__getitem__, reverse=True)
 
 
 def _give_reason(chosen: Pair, sharing: int, words: Sequence[CountedWord], ids: Mapping[str, int] | None) -> str:
-    """Why a pair is merged that has the highest score, which `sharing` pairs have."""
+    """Say why the chosen pair is merged; `sharing` pairs have the highest score."""
     if sharing == 1:
         return "the highest"
     if ids is not None:
@@ -201,12 +201,12 @@ def _give_reason(chosen: Pair, sharing: int, words: Sequence[CountedWord], ids: 
 
 
 def _score_by_count(words: Sequence[CountedWord]) -> dict[Pair, Score]:
-    """What BPE goes by: how often a pair occurs."""
+    """The score of BPE: how often a pair occurs."""
     return {**reference.count_pairs([word.symbols for word in words], [word.count for word in words])}
 
 
 def _add_up(pair: Pair, words: Sequence[CountedWord]) -> str:
-    """Where a pair occurs: `newest 6 + widest 3`; with two places in a word, `2 × banana 5`."""
+    """Show where a pair occurs: `newest 6 + widest 3`, or `2 × banana 5` for two places in a word."""
     places = [(sum(found == pair for found in pairwise(word.symbols)), word) for word in words]
     terms = [f"{f'{number} × ' if number > 1 else ''}{_name(word)} {word.count:,}" for number, word in places if number]
     more = [f"{len(terms) - _SHOWN_WORDS} more words"] if len(terms) > _SHOWN_WORDS else []
@@ -218,12 +218,12 @@ def _name(word: CountedWord) -> str:
 
 
 def _score_by_likelihood(words: Sequence[CountedWord]) -> dict[Pair, Score]:
-    """What WordPiece goes by: how much more often a pair occurs than its parts would meet by chance."""
+    """The score of WordPiece: how much more often a pair occurs than its parts would meet by chance."""
     return {**reference_wordpiece.score_pairs([word.symbols for word in words], [word.count for word in words])}
 
 
 def _show_quotient(pair: Pair, words: Sequence[CountedWord]) -> str:
-    """`7 / (7 × 7)`: the counts of a pair and of its two symbols."""
+    """Show the counts of a pair and of its two symbols: `7 / (7 × 7)`."""
     states, counts = [word.symbols for word in words], [word.count for word in words]
     symbols = reference_wordpiece.count_symbols(states, counts)
     together = reference.count_pairs(states, counts)[pair]

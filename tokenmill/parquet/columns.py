@@ -1,8 +1,9 @@
-"""Columns of a token shard as Parquet column chunks: pages of levels and values, compressed.
+"""Writes the columns of a token shard as Parquet column chunks: compressed pages of levels and values.
 
-Only what shards need: strings such as `doc_id`, lists of int32 or int8 such as `input_ids` and masks, PLAIN, zstd, data
-pages of version 1, as Arrow's `ParquetWriter` makes them. That one walks over the levels of every token; here rows are known, and
-with them runs of levels: the writing takes little more than the compression alone, and half as long as Arrow's.
+It supports only what shards need: strings such as `doc_id`, and lists of int32 or int8 such as `input_ids` and masks, with the
+encoding PLAIN, zstd and data pages of version 1, as Arrow's `ParquetWriter` writes them. Arrow's writer handles the levels of
+each token. Here the rows are known, so levels are written as runs. Writing takes little more time than the compression, and half
+the time of Arrow's writer.
 
     levels of [7 8 9] [] [5]:   repetition 0 1 1  0  0,   definition 3 3 3  1  3
 
@@ -25,20 +26,20 @@ from tokenmill.kernels.byte_arrays import LENGTH_BYTES, put_lengths_first
 from tokenmill.kernels.levels import MOST_RUN_BYTES, put_row_starts
 from tokenmill.parquet.thrift import TRUE, Value, array, binary, i32, i64, struct, varint
 
-#: Level 3 saves 7 % of the size and costs 20 % more time.
+#: Level 3 would save 7 % of the size and take 20 % more time.
 COMPRESSION_LEVEL = 1
-#: How many values, empty lists included, a page of lists holds, and how many at most: its size in bytes has to be an int32.
+#: The number of values, including empty lists, in a page of lists, and the maximum: the size in bytes must fit into an int32.
 PAGE_VALUES = 1 << 18
 MOST_PAGE_VALUES = 1 << 28
-#: How many bytes of strings a page of document ids begins within.
+#: A page of document ids ends with the first string that passes a multiple of this number of bytes.
 PAGE_BYTES = 1 << 20
-#: A page of lists that are this long on average has runs of levels; in others each level is a bit or two.
+#: If lists are at least this long on average, a page has runs of levels. Otherwise each level takes a bit or two.
 _RUN_VALUES = 128
 _LONGEST_STATISTIC = 4096
 
 _INT32, _BYTE_ARRAY = 1, 6
 _PLAIN, _RLE, _ZSTD, _DATA_PAGE = 0, 3, 6, 0
-#: The definition level of a token; that of an empty list is 1.
+#: The definition level of a token. The level of an empty list is 1.
 _TOKEN = 3
 
 Ints = npt.NDArray[np.int64]
@@ -46,7 +47,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass
 class ColumnChunk:
-    """A column of one row group: its pages as they will stand in the file, and what the footer says of them."""
+    """A column of one row group: its pages as written to the file, and their description for the footer."""
 
     path: tuple[str, ...]
     kind: int
@@ -69,7 +70,7 @@ class ColumnChunk:
         self.raw_size += len(head) + len(content)
 
     def describe(self, offset: int) -> Value:
-        """The footer's `ColumnChunk`, for pages that begin at `offset` in the file."""
+        """The `ColumnChunk` of the footer, for pages that begin at `offset` in the file."""
         page_counts = struct({1: i32(_DATA_PAGE), 2: i32(_PLAIN), 3: i32(self.count)})
         fields = {
             1: i32(self.kind),
@@ -87,7 +88,7 @@ class ColumnChunk:
 
 
 def write_strings(ids: pa.StringArray, name: str) -> ColumnChunk:
-    """A column of strings, none of them null; with the smallest and the largest in its statistics."""
+    """Write a column of strings without nulls. Its statistics have the smallest and the largest string."""
     data, ends = text_buffers(ids.cast(pa.large_string()))
     starts = np.concatenate([[0], ends[:-1]])
     chunk = ColumnChunk((name,), _BYTE_ARRAY, _describe_strings(ids))
@@ -102,7 +103,7 @@ def write_strings(ids: pa.StringArray, name: str) -> ColumnChunk:
 
 
 def _describe_strings(ids: pa.StringArray) -> Value:
-    """Statistics: no nulls, largest, smallest, both exact."""
+    """The statistics: no nulls, and the exact largest and smallest string unless these are too long."""
     extremes = pa.compute.min_max(ids)
     least, most = extremes["min"].as_py().encode(), extremes["max"].as_py().encode()
     if max(len(least), len(most)) > _LONGEST_STATISTIC:
@@ -111,20 +112,20 @@ def _describe_strings(ids: pa.StringArray) -> Value:
 
 
 def write_lists(arrays: Sequence[pa.Array], name: str) -> ColumnChunk:
-    """A column of lists of int32 or int8 (`list` or `large_list`), none of them null, given in one array or more."""
+    """Write a column of lists of int32 or int8 (`list` or `large_list`) without nulls, from one or more arrays."""
     lengths = np.concatenate([np.diff(array.offsets.to_numpy()) for array in arrays]).astype(np.int64, copy=False)
     return _ListValues([array.flatten().to_numpy() for array in arrays]).write(lengths, name)
 
 
 class _ListValues:
-    """The values of a column of lists, end to end. Arrays stay as they are, and are copied once, into pages."""
+    """The values of a column of lists, end to end. The arrays are not joined; they are copied once, into pages."""
 
     def __init__(self, parts: list[npt.NDArray[np.integer]]) -> None:
         self._parts = parts
         self._starts = np.cumsum([0, *(part.size for part in parts[:-1])]).tolist()
 
     def write(self, lengths: Ints, name: str) -> ColumnChunk:
-        """The column chunk of rows that are so long."""
+        """Write the column chunk of rows with these lengths."""
         chunk = ColumnChunk((name, "list", "element"), _INT32)
         ends = np.cumsum(np.maximum(lengths, 1))
         edges = _cut_pages(ends)
@@ -143,7 +144,7 @@ class _ListValues:
         return chunk
 
     def _copy(self, start: int, target: npt.NDArray[np.int32]) -> None:
-        """Values from number `start` on, as many as fit. Parquet has no smaller integers than 32 bits."""
+        """Copy the values from number `start` on, until `target` is full. Parquet has no integers below 32 bits."""
         place, filled = bisect.bisect_right(self._starts, start) - 1, 0
         while filled < target.size:
             part = self._parts[place][start - self._starts[place] :][: target.size - filled]
@@ -152,8 +153,9 @@ class _ListValues:
 
 
 def _cut_pages(ends: Ints) -> list[tuple[int, int]]:
-    """Ranges of values: a page ends with the row that reaches `PAGE_VALUES`, for not every reader takes pages that begin inside a
-    row. Only a row that no page can hold is cut.
+    """Cut the values into pages, as ranges. A page ends with the row that reaches `PAGE_VALUES`.
+
+    Not every reader accepts pages that begin inside a row, so only a row that no page can hold is cut.
     """
     pages, first = [], 0
     while first < ends[-1]:
@@ -165,9 +167,9 @@ def _cut_pages(ends: Ints) -> list[tuple[int, int]]:
 
 
 def _encode_levels(ends: Ints, lengths: Ints, first: int, last: int) -> tuple[bytes, int]:
-    """Levels of the values [first, last), with their sizes in front, and how many of these values are empty lists.
+    """The levels of the values [first, last), each with its size before it, and the number of these values that are empty lists.
 
-    `ends` is where the rows end among the values, an empty one being one value.
+    `ends` are the ends of the rows among the values; an empty row is one value.
     """
     starts = np.concatenate([[0], ends[:-1]])
     rows = slice(*np.searchsorted(starts, [first, last]).tolist())
@@ -183,7 +185,7 @@ def _encode_levels(ends: Ints, lengths: Ints, first: int, last: int) -> tuple[by
 
 
 def _encode_repetition(starts: Ints, values: int) -> bytes:
-    """0 where a row starts, 1 elsewhere."""
+    """Encode the repetition levels: 0 at the start of a row, 1 elsewhere."""
     if starts.size * _RUN_VALUES > values:
         bits = np.ones((-(-values // 8) * 8, 1), bool)
         bits[starts] = False
@@ -193,12 +195,12 @@ def _encode_repetition(starts: Ints, values: int) -> bytes:
 
 
 def _encode_run(length: int, level: int) -> bytes:
-    """A run of one level; nothing for none."""
+    """Encode a run of one level; empty for length 0."""
     return varint(length << 1) + bytes([level]) if length else b""
 
 
 def _pack(bits: npt.NDArray[np.bool_]) -> bytes:
-    """Levels of one or two bits each, the lowest first, in groups of eight."""
+    """Pack levels of one or two bits each, lowest bit first, in groups of eight."""
     return varint(len(bits) // 8 << 1 | 1) + np.packbits(bits, axis=None, bitorder="little").tobytes()
 
 

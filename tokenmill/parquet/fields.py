@@ -1,7 +1,7 @@
-"""Fields of a Parquet footer as arrays, found in one pass over its bytes, whatever these are.
+"""Finds the fields of a Parquet footer in one pass over its bytes, which are untrusted, and returns them as arrays.
 
     fields = FooterFields(content)
-    fields.numbers("group", "group.rows", 0)         # int64[g], 0 where a row group does not say
+    fields.numbers("group", "group.rows", 0)         # int64[g], 0 for a row group without the field
 
 Source: the Parquet format's description (github.com/apache/parquet-format), `parquet.thrift`.
 """
@@ -18,7 +18,7 @@ from tokenmill.kernels import thrift_fields
 
 Ints = npt.NDArray[np.int64]
 
-#: What is wanted: numbers of fields from the outside inwards, and their type.
+#: The fields to find: the path of field numbers from the outermost struct inwards, and the type.
 FIELDS: dict[str, tuple[tuple[int, ...], int]] = {
     "column": ((2,), thrift_fields.STRUCTS),
     "column.type": ((2, 1), thrift_fields.I32),
@@ -58,41 +58,41 @@ _FAULTS = {
 
 
 class DamagedFooter(pa.ArrowInvalid):
-    """A Parquet footer that is damaged, encrypted or not there; an error as Arrow itself raises it for damage."""
+    """A Parquet footer that is damaged, encrypted or missing. It is a kind of the error that Arrow raises for damage."""
 
 
 class FooterFields:
-    """The wanted fields of a footer. Raises DamagedFooter for bytes that are no whole struct, or have fields of other types."""
+    """The fields `FIELDS` of a footer. Raises DamagedFooter for an incomplete struct or a field of the wrong type."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
         self._nodes = scan_fields(content)
 
     def numbers(self, owner: str, name: str, absent: int) -> Ints:
-        """The number `name` in each struct `owner`, `absent` where it is not there; of a list its length, of a struct 0.
+        """The number `name` in each struct `owner`, `absent` if it is missing. A list counts as its length, a struct as 0.
 
-        Where a struct has a field twice, the last one stands, as in other readers.
+        If a struct has a field twice, the last one is used, as in other readers.
         """
         return self._by_owner(owner, name, absent)[0]
 
     def strings(self, owner: str, name: str) -> list[bytes | None]:
-        """The bytes `name` in each struct `owner`, None where they are not there."""
+        """The bytes `name` in each struct `owner`, None if they are missing."""
         starts, sizes = self._by_owner(owner, name, -1)
         places = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
         return [None if start < 0 else self.content[start:end] for start, end in places]
 
     def count_within(self, owner: str, name: str) -> Ints:
-        """How many structs `name` stand in each struct `owner`."""
+        """The number of structs `name` in each struct `owner`."""
         owners, places = self._find(owner), self._find(name)
         return np.diff(np.searchsorted(places, owners), append=places.size)
 
     def last_number(self, name: str) -> int | None:
-        """A number of the footer itself, None where it has none."""
+        """A number of the footer itself, or None if it is missing."""
         places = self._find(name)
         return int(self._nodes[1, places[-1]]) if places.size else None
 
     def _by_owner(self, owner: str, name: str, absent: int) -> tuple[Ints, Ints]:
-        """A struct stands before its fields, and these before the next struct."""
+        """The values and sizes of `name` by struct `owner`. The fields of a struct come after it and before the next struct."""
         owners, places = self._find(owner), self._find(name)
         values, sizes = np.full(owners.size, absent, np.int64), np.zeros(owners.size, np.int64)
         which = np.searchsorted(owners, places) - 1
@@ -104,7 +104,7 @@ class FooterFields:
 
 
 def scan_fields(content: bytes) -> Ints:
-    """What `scan_struct` finds of FIELDS, as int64[3, m]; states are places in FIELDS, from 1 on. Raises DamagedFooter."""
+    """Scan for FIELDS with `scan_struct`: int64[3, m]. States are places in FIELDS, counted from 1. Raises DamagedFooter."""
     data, (steps, kinds) = np.frombuffer(content, np.uint8), _wanted()
     room = len(content) // 4 + 64
     while True:
@@ -119,7 +119,7 @@ def scan_fields(content: bytes) -> Ints:
 
 @functools.cache
 def _wanted() -> tuple[Ints, Ints]:
-    """The tables of `scan_struct`."""
+    """Build the tables of `scan_struct`."""
     states = {(): 0, **{path: _STATES[name] for name, (path, _) in FIELDS.items()}}
     steps = np.full((len(states), _MOST_FIELDS), -1, np.int64)
     kinds = np.array([thrift_fields.STRUCT, *(kind for _, kind in FIELDS.values())], np.int64)

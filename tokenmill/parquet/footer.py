@@ -1,8 +1,8 @@
-"""Opening Parquet files of unknown origin: a footer is read and checked here before Arrow sees it.
+"""Opens untrusted Parquet files: reads and checks the footer before Arrow sees it.
 
-Arrow reports most damage as an error, but not all: a schema nested without end overflows its stack, and what its Python classes
-are asked about columns ends the process where a footer contradicts itself (pyarrow 25: `RowGroupMetaData.column` and what comes
-from it). So these are asked nothing: what we need of a footer is in `ParquetFooter`, and what Arrow is given was checked.
+Arrow reports most damage as an error, but not all. A deeply nested schema overflows its stack. For a footer that contradicts
+itself, its Python classes for columns end the process (pyarrow 25: `RowGroupMetaData.column` and the objects it returns). So
+these classes are not used: `ParquetFooter` has the parts of a footer that are needed, and Arrow gets only checked footers.
 
     file, footer = open_parquet(stream)
     footer.raw_sizes[:, footer.find_leaves("text")]
@@ -29,14 +29,14 @@ _OPTIONAL, _REPEATED = 1, 2
 _BYTE_ARRAY = 6
 _MAGIC, _MAGIC_OF_ENCRYPTED = b"PAR1", b"PARE"
 _TAIL_BYTES = 8
-#: What is read first: most footers are smaller.
+#: The first read from the end of a file. Most footers are smaller.
 _FIRST_BYTES = 64 << 10
 _MOST_FOOTER_BYTES = 1 << 28
-#: The last footers are kept, unless they are large: a worker opens a file anew for each split of it.
+#: The last footers are cached, unless they are large, because a worker opens a file again for each of its splits.
 _KEPT_FOOTERS, _MOST_KEPT_BYTES = 4, 4 << 20
-#: Arrow goes down a schema by recursion; a dozen levels are many.
+#: Arrow reads a schema by recursion. Real schemas rarely have more than a dozen levels.
 _MOST_LEVELS = 100
-#: Of the names of all columns, each with those around it: Arrow's Python side makes strings of them.
+#: The limit on the full names of all columns together, because Arrow's Python side makes strings of them.
 _MOST_NAME_BYTES = 1 << 24
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
@@ -44,7 +44,7 @@ Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column that has none in it: its names from the outside inwards, its physical type, its largest levels."""
+    """A column without nested columns: its path of names from the outermost inwards, its physical type, its largest levels."""
 
     path: tuple[str, ...]
     kind: int
@@ -53,12 +53,13 @@ class Leaf:
 
 
 class ParquetFooter:
-    """What a footer says, checked.
+    """A checked footer.
 
-    `leaves`: the columns as they are stored. `rows`: those of each row group (int64[g]). Of the chunk of each row group and leaf
-    (int64[g, l]): `values`, sizes in bytes before and after compression (`raw_sizes`, `sizes`), `offsets` of the first data page.
+    `leaves`: the columns as they are stored. `rows`: the rows of each row group (int64[g]). For the chunk of each row group and
+    leaf (int64[g, l]): `values`, the sizes in bytes before and after compression (`raw_sizes`, `sizes`), and `offsets` of the
+    first data page.
 
-    Raises DamagedFooter for a footer that is not whole, contradicts itself or cannot be right.
+    Raises DamagedFooter for a footer that is incomplete, inconsistent or impossible.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -74,11 +75,11 @@ class ParquetFooter:
         self._check_chunks()
 
     def find_leaves(self, path: str) -> list[int]:
-        """The places of leaves called `path`, which has dots between names; raises DamagedFooter for one that is encrypted."""
+        """The places of the leaves with this dotted `path`. Raises DamagedFooter if one is encrypted."""
         return self._refuse_encrypted(path, [place for place, leaf in enumerate(self.leaves) if ".".join(leaf.path) == path])
 
     def find_leaves_below(self, path: str) -> list[int]:
-        """The places of the leaves called `path` and of those inside it; raises DamagedFooter where one is encrypted."""
+        """The places of the leaves with this dotted `path` or inside it. Raises DamagedFooter if one is encrypted."""
         names = [".".join(leaf.path) for leaf in self.leaves]
         return self._refuse_encrypted(
             path, [place for place, name in enumerate(names) if name == path or name.startswith(path + ".")]
@@ -90,16 +91,16 @@ class ParquetFooter:
         return found
 
     def has_dictionary(self) -> npt.NDArray[np.bool_]:
-        """Whether chunks have a dictionary page, as bool[g, l]."""
+        """bool[g, l]: whether each chunk has a dictionary page."""
         return self._grid("chunk.dictionary", -1) >= 0
 
     def codecs(self) -> list[list[str]]:
-        """The names of the chunks' compressions, by row group and leaf."""
+        """The name of the compression of each chunk, by row group and leaf."""
         grid = self._grid("chunk.codec", -1)
         return [[_CODECS[codec] if 0 <= codec < len(_CODECS) else "UNKNOWN" for codec in row] for row in grid.tolist()]
 
     def text_ranges(self, leaf: int) -> list[tuple[str, str] | None]:
-        """The smallest and the largest text of a leaf in each row group, None where the footer has none."""
+        """The smallest and the largest text of a leaf in each row group, None if the footer does not state them."""
         pairs = zip(*(self._fields.strings("chunk", f"chunk.{name}") for name in ("smallest", "largest")), strict=True)
         try:
             return [
@@ -113,14 +114,14 @@ class ParquetFooter:
         return self._fields.numbers("chunk", name, absent).reshape(self.rows.size, len(self.leaves))
 
     def _read_sizes(self, name: str) -> Ints:
-        """A number that each chunk has, and that is 0 at least; one that is encrypted may keep it for itself."""
+        """A number that each chunk must have and that is at least 0. It may be missing for an encrypted chunk."""
         grid = self._grid(name, -1)
         grid[self._is_encrypted & (grid == -1)] = 0
         self._refuse(grid < 0, f"{name.partition('.')[2]} is missing or negative")
         return grid
 
     def _check_chunks(self) -> None:
-        """What Arrow ends the process for: types that are not the schema's, histograms of levels that are not the column's."""
+        """Refuse what makes Arrow end the process: types that differ from the schema, and level histograms of the wrong size."""
         kinds = np.array([leaf.kind for leaf in self.leaves], np.int64)
         type_of_chunk = self._grid("chunk.type", -1)
         self._refuse(~self._is_encrypted & (type_of_chunk != kinds), "its type is not that of the schema")
@@ -139,7 +140,7 @@ class ParquetFooter:
 
 @dataclass
 class _Group:
-    """A column with columns in it, of which `left` are still to come."""
+    """A column with nested columns, `left` of which have not been read yet."""
 
     path: tuple[str, ...]
     repetition: int
@@ -147,7 +148,7 @@ class _Group:
     left: int
 
     def add(self, name: str, repetition: int, left: int) -> _Group:
-        """The next column in this one: what may be missing or be there several times has a level of its own."""
+        """Add the next column in this one. An optional or repeated column has a level of its own."""
         self.left -= 1
         is_repeated = repetition == _REPEATED
         is_defined = is_repeated or repetition == _OPTIONAL
@@ -155,7 +156,7 @@ class _Group:
 
 
 def _read_leaves(fields: FooterFields) -> list[Leaf]:
-    """A schema is a tree: each column stands before those in it, and says how many these are. The first one is the whole."""
+    """Read the schema, a tree with the root first. Each column states the number of its nested columns, which follow it."""
     names = fields.strings("column", "column.name")
     kinds, repetitions, counts = (
         fields.numbers("column", f"column.{name}", absent).tolist()
@@ -202,9 +203,9 @@ def _read_rows(fields: FooterFields) -> Ints:
 
 
 def open_parquet(stream: Any, **how: Any) -> tuple[pq.ParquetFile, ParquetFooter]:
-    """Open a Parquet file, of Arrow or of Python, that stays its caller's to close; `how` is for `pq.ParquetFile`.
+    """Open a Parquet file from an Arrow or Python stream, which the caller closes. `how` are options of `pq.ParquetFile`.
 
-    Raises DamagedFooter, and what Arrow raises where it cannot read the rest.
+    Raises DamagedFooter, and the errors of Arrow if it cannot read the rest.
     """
     content = _read_content(stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="r"))
     footer, metadata = (_take_apart if len(content) <= _MOST_KEPT_BYTES else _take_apart.__wrapped__)(content)
@@ -213,14 +214,14 @@ def open_parquet(stream: Any, **how: Any) -> tuple[pq.ParquetFile, ParquetFooter
 
 @functools.lru_cache(maxsize=_KEPT_FOOTERS)
 def _take_apart(content: bytes) -> tuple[ParquetFooter, pq.FileMetaData]:
-    """A footer as it is here and as it is in Arrow, both of the bytes that were checked, whatever has become of the file."""
+    """Parse a footer for this module and for Arrow from the same checked bytes, even if the file has changed since."""
     footer = ParquetFooter(content)
     copy = pa.BufferReader(b"".join((_MAGIC, content, len(content).to_bytes(4, "little"), _MAGIC)))
     return footer, pq.read_metadata(copy)
 
 
 def read_table(stream: Any, columns: list[str] | None = None) -> pa.Table:
-    """Read columns, or all of them, of a whole Parquet file. Raises what `open_parquet` raises, and as `check_rows` does."""
+    """Read all columns of a Parquet file, or the named ones. Raises the errors of `open_parquet` and `check_rows`."""
     file, footer = open_parquet(stream)
     table = file.read(columns=columns)
     for _ in check_rows([table], sum(footer.rows.tolist())):
@@ -229,9 +230,9 @@ def read_table(stream: Any, columns: list[str] | None = None) -> pa.Table:
 
 
 def check_rows(parts: Iterable[Rows], rows: int) -> Iterator[Rows]:
-    """Pass on what Arrow reads of row groups that have so many rows; where it is other than that, DamagedFooter comes at the end.
+    """Pass on the parts that Arrow reads. Raises DamagedFooter at the end if they do not have `rows` rows together.
 
-    Arrow goes by the numbers of values in chunks: where a footer has one of them wrong, there are fewer rows, and no error.
+    Arrow uses the number of values in the chunks. If a footer states a wrong one, Arrow returns fewer rows without an error.
     """
     read = 0
     for part in parts:

@@ -1,7 +1,7 @@
-"""Reading one column of a row group without walking over its levels: lists of one length hold their integers end to end.
+"""Reads a column of a row group without decoding its levels. If all lists have the same length, the integers lie end to end.
 
-Arrow's reader follows the levels of every token; where all lists are full there is nothing to learn from them. What is not as
-expected (another encoding, nulls, empty lists) raises `OtherLayout`, and the caller asks Arrow.
+Arrow's reader decodes the levels of each token, but if all lists are full the levels add no information. Any other layout
+(another encoding, nulls, empty lists) raises `OtherLayout`, and the caller uses Arrow.
 
     page of 2 lists of 3:   [size][repetition levels] [size][definition levels] [int32 x 6]
 
@@ -20,16 +20,16 @@ import pyarrow as pa
 _BOOLEANS, _INTEGERS, _DOUBLE, _BINARY, _STRUCT = (1, 2), (3, 4, 5, 6), 7, 8, 12
 _DATA_PAGE, _PLAIN = 0, 0
 _MOST_NESTED = 8
-#: Room for levels beside four bytes a value: two bits at most for each value, and their heads.
+#: The room for a page: five bytes for each value (four, and at most two bits of levels), and space for the heads.
 _BYTES_A_VALUE, _SPARE_BYTES = 5, 1024
 
 
 class OtherLayout(Exception):
-    """A column chunk that is not plain lists of integers, all full: not an error, but work for Arrow."""
+    """A column chunk other than plain, full lists of integers. This is not an error: Arrow can read it."""
 
 
 def read_integers(chunk: bytes | pa.Buffer, values: int, compression: str) -> npt.NDArray[np.int32]:
-    """The `values` integers of a column chunk: int32, an array of its own. Raises OtherLayout."""
+    """Read the `values` integers of a column chunk into a new array (int32). Raises OtherLayout."""
     if compression not in ("ZSTD", "SNAPPY", "GZIP", "LZ4", "BROTLI"):
         raise OtherLayout(compression)
     codec, view = pa.Codec(compression.lower()), memoryview(chunk)
@@ -38,19 +38,19 @@ def read_integers(chunk: bytes | pa.Buffer, values: int, compression: str) -> np
         header, position = _read_struct(view, position)
         count, raw_size, size = _check_header(header, values - filled)
         page = codec.decompress(view[position : position + size], raw_size, asbytes=False)
-        # As bytes: integers that do not stand at multiples of four are copied one by one, which took as long as zstd.
+        # Copied as bytes. NumPy copies unaligned integers one by one, which took as long as zstd.
         result[filled : filled + count].view(np.uint8)[:] = _find_integers(memoryview(page), count)
         filled, position = filled + count, position + size
     return result
 
 
 def _allocate(values: int) -> npt.NDArray[np.int32]:
-    """An array in memory of Arrow's pool, which keeps what was freed: the system would clear new pages each time."""
+    """Allocate an array in Arrow's memory pool, which reuses freed memory. The system would clear new pages each time."""
     return np.frombuffer(pa.allocate_buffer(4 * values), np.int32)
 
 
 def _check_header(header: dict[int, Any], most: int) -> tuple[int, int, int]:
-    """How many values a page has, and its sizes, plain and compressed."""
+    """Check the header of a page. Returns its number of values, and its sizes without and with compression."""
     about = header.get(5)
     if header.get(1) != _DATA_PAGE or not isinstance(about, dict) or about.get(2) != _PLAIN:
         raise OtherLayout("page")
@@ -63,7 +63,7 @@ def _check_header(header: dict[int, Any], most: int) -> tuple[int, int, int]:
 
 
 def _find_integers(page: memoryview, count: int) -> npt.NDArray[np.uint8]:
-    """The bytes of what stands behind the levels: with a value for each of them, no list is empty and nothing null."""
+    """The bytes after the levels. If there is a value for each level, no list is empty and no value is null."""
     start = 0
     for _ in range(2):
         start += 4 + int.from_bytes(page[start : start + 4], "little")
@@ -73,7 +73,7 @@ def _find_integers(page: memoryview, count: int) -> npt.NDArray[np.uint8]:
 
 
 def _read_struct(view: memoryview, position: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """The fields of a struct by number, as far as they are integers or structs, and where it ends."""
+    """Read a struct: its fields that are integers or structs, by number, and where it ends."""
     if depth > _MOST_NESTED:
         raise OtherLayout("depth")
     fields: dict[int, Any] = {}
@@ -108,7 +108,7 @@ def _read_value(view: memoryview, position: int, kind: int, depth: int) -> tuple
 
 
 def _read_integer(view: memoryview, position: int) -> tuple[int, int]:
-    """A zigzag varint: 0x03 is -2."""
+    """Read a zigzag varint: 0x03 is -2."""
     value, position = _read_varint(view, position)
     return value >> 1 ^ -(value & 1), position
 

@@ -1,7 +1,7 @@
-"""A token shard as a Parquet file: magic bytes, row groups, footer. Any reader reads it.
+"""Writes a token shard as a Parquet file (magic bytes, row groups, footer), which any Parquet reader can read.
 
-Columns of strings and of lists of int32 or int8 are written by `parquet_columns.py`; a shard with a column of another type goes
-through Arrow's writer as a whole, with the same compression and encoding, at half the speed.
+`parquet/columns.py` writes columns of strings and of lists of int32 or int8. If a shard has a column of another type, Arrow's
+writer writes the whole shard, with the same compression and encoding, at half the speed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tokenmill.parquet.columns import COMPRESSION_LEVEL, ColumnChunk, write_list
 from tokenmill.parquet.thrift import TRUE, Value, array, binary, i8, i16, i32, i64, struct
 from tokenmill.version import __version__
 
-#: The arrays of each column of a row group, in the order of the rows; all columns are cut at the same rows.
+#: The arrays of each column of a row group, in row order. All columns are split into arrays at the same rows.
 Columns = Mapping[str, Sequence[pa.Array]]
 
 _MAGIC = b"PAR1"
 _FORMAT_VERSION = 2
 _INT32, _BYTE_ARRAY = 1, 6
 _OPTIONAL, _REPEATED = 1, 2
-#: Converted types, and the fields of the union of logical types, have the same names but not the same numbers.
+#: Numbers of converted types. The fields of the union of logical types have the same names but other numbers.
 _UTF8, _LIST, _INT_8 = 0, 3, 15
 _LOGICAL_STRING, _LOGICAL_LIST, _LOGICAL_INTEGER = 1, 3, 10
 _EMPTY = struct({})
@@ -32,26 +32,26 @@ _LIST_TYPES = (pa.list_(pa.int32()), pa.list_(pa.int8()))
 
 
 class RowGroupFile(Protocol):
-    """A Parquet file that is written one row group after the other."""
+    """A Parquet file that is written row group by row group."""
 
     def write_row_group(self, columns: Columns) -> None:
-        """A row group of one row or more, with all columns of the schema."""
+        """Write a row group of one or more rows, with all columns of the schema."""
 
     def close(self) -> None:
         """Write the footer."""
 
     def abandon(self) -> None:
-        """Write nothing more."""
+        """Stop without writing a footer."""
 
 
 def open_file(output: IO[bytes], schema: pa.Schema, metadata: Mapping[str, str]) -> RowGroupFile:
-    """A file of this schema, with `metadata` in its footer."""
+    """Open a file for writing with this schema and `metadata` in its footer."""
     ours = all(field.type == pa.string() or field.type in _LIST_TYPES for field in schema)
     return TokenFile(output, schema, metadata) if ours else ArrowFile(output, schema, metadata)
 
 
 class ArrowFile:
-    """A shard of any columns, through Arrow's writer."""
+    """A shard with any columns, written by Arrow."""
 
     def __init__(self, output: IO[bytes], schema: pa.Schema, metadata: Mapping[str, str]) -> None:
         self._schema = schema.with_metadata(dict(metadata))
@@ -68,11 +68,11 @@ class ArrowFile:
         self._writer.close()
 
     def abandon(self) -> None:
-        self._writer.is_open = False  # otherwise it writes its footer when it is collected
+        self._writer.is_open = False  # Otherwise it writes its footer when it is garbage-collected.
 
 
 class TokenFile:
-    """A shard of strings and lists of integers."""
+    """A shard with columns of strings and lists of integers only."""
 
     def __init__(self, output: IO[bytes], schema: pa.Schema, metadata: Mapping[str, str]) -> None:
         self._output, self._schema, self._metadata = output, schema, metadata
@@ -118,10 +118,10 @@ class TokenFile:
         self._write(footer + len(footer).to_bytes(4, "little") + _MAGIC)
 
     def abandon(self) -> None:
-        """Nothing to do: all that was written is with the output already."""
+        """Do nothing: everything written is already in the output."""
 
     def _list_metadata(self) -> list[tuple[bytes, bytes]]:
-        """Ours, and Arrow's own note of the schema, by which it gives back exactly that one."""
+        """The metadata of the shard, and Arrow's copy of the schema, from which Arrow restores exactly this schema."""
         schema = base64.b64encode(self._schema.with_metadata(dict(self._metadata)).serialize())
         return [(key.encode(), value.encode()) for key, value in self._metadata.items()] + [(b"ARROW:schema", schema)]
 
@@ -136,7 +136,7 @@ def _write_column(arrays: Sequence[pa.Array], field: pa.Field) -> ColumnChunk:
 
 
 def _describe_schema(schema: pa.Schema) -> list[Value]:
-    """`SchemaElement`s, depth first."""
+    """The `SchemaElement`s of a schema, depth first."""
     elements = [struct({4: binary(b"schema"), 5: i32(len(schema))})]
     for field in schema:
         name = binary(field.name.encode())

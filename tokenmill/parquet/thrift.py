@@ -1,6 +1,6 @@
-"""Thrift's compact protocol, the part of it that Parquet's headers and footers are written in.
+"""Writes Thrift's compact protocol, as far as Parquet's headers and footers use it.
 
-A value is its wire type and its bytes; `struct` and `array` put values together:
+A value is its wire type and its bytes; `struct` and `array` combine values:
 
     struct({1: i32(3), 4: binary(b"ab")})   ->   15 06 38 02 61 62 00
 
@@ -15,12 +15,12 @@ Value = tuple[int, bytes]
 
 _I8, _I16, _I32, _I64, _BINARY, _ARRAY, _STRUCT = 3, 4, 5, 6, 8, 9, 12
 _SHORT = 15
-#: As a field of a struct.
+#: The value True as a field of a struct.
 TRUE: Value = (1, b"")
 
 
 def varint(number: int) -> bytes:
-    """A number of 0 or more, seven bits a byte, the lowest first: 300 is `AC 02`."""
+    """Encode a number of 0 or more with seven bits per byte, the lowest first: 300 is `AC 02`."""
     content = bytearray()
     while number > 0x7F:
         content.append(number & 0x7F | 0x80)
@@ -50,19 +50,19 @@ def i64(number: int) -> Value:
 
 
 def binary(content: bytes) -> Value:
-    """Bytes, or a string's UTF-8."""
+    """Encode bytes, or the UTF-8 of a string."""
     return _BINARY, varint(len(content)) + content
 
 
 def array(values: Sequence[Value]) -> Value:
-    """A list of values of one type, one at least."""
+    """Encode a list of one or more values of the same type."""
     kind = values[0][0]
     head = bytes([len(values) << 4 | kind]) if len(values) < _SHORT else bytes([_SHORT << 4 | kind]) + varint(len(values))
     return _ARRAY, head + b"".join(content for _, content in values)
 
 
 def struct(fields: Mapping[int, Value]) -> Value:
-    """A struct, or a union of one field; ids in ascending order, no two more than 15 apart."""
+    """Encode a struct, or a union with one field. Field ids must ascend in steps of at most 15."""
     content = bytearray()
     last = 0
     for identifier, (kind, value) in fields.items():
