@@ -51,7 +51,7 @@ from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.options import TrainingOptions
-from tokenmill.transforms.files import read_json, write_file_atomically
+from tokenmill.transforms.files import file_exists, read_json, write_file_atomically
 from tokenmill.transforms.splits import ReadOptions
 from tokenmill.version import __version__
 
@@ -102,6 +102,10 @@ def _open_build(config: BuildConfig, reporter: Reporter, beam_args: tuple[str, .
     run = Execution(reporter, config.workers, (*config.beam, *beam_args), ready=ForkedWorkers(), jobs=jobs)
     output = OutputFolder(config.output.folder)
     state = parse_state(read_json(output.join(STATE)))
+    if state is None and not overwrite and file_exists(output.join(STATE)):
+        raise OutputExistsError(
+            f"{output.join(STATE)}: damaged, or of another version; give --overwrite to build anew, or another output folder"
+        )
     build = Build(config, run, output, state or State(), overwrite, retrain)
     make_training(config)
     driver.check_tokenizer_output(build.join(1))

@@ -21,15 +21,18 @@ from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.parquet.footer import open_parquet, read_table
 from tokenmill.pipeline.accounting import Books
 from tokenmill.pipeline.fingerprints import hash_bytes
-from tokenmill.pipeline.outputs import LEDGER, OutputFolder, sum_ledger
+from tokenmill.pipeline.outputs import LEDGER, OutputFolder
 from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.training.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
 from tokenmill.transforms.files import list_files, read_file, read_json
+from tokenmill.transforms.sums import add_sum
 from tokenmill.transforms.write import OutputFile
 from tokenmill.version import __version__
 
 ROW_GROUP_WORDS = 1 << 20
+#: What the footer of word counts says of how they were made.
+HEADER = ("normalizer", "pretokenizer", "unicode", "input_fingerprint")
 _PRETOKENIZER, _NORMALIZER = b"tokenmill.pretokenizer", b"tokenmill.normalizer"
 
 
@@ -39,11 +42,14 @@ def write_counts(
     normalizer: Normalizer,
     books: Books,
     words: int,
-    groups: Mapping[int, dict[str, Any]] | None = None,
+    records: Mapping[int, dict[str, Any]],
+    *,
+    keep_groups: bool = False,
 ) -> dict[str, Any]:
     """Gather the partitions of a count job, sort them, and publish the folder; returns its manifest.
 
-    With `groups`, the records of the splits, the counts of each split are published too, for `tokenmill build` to go on from.
+    `records` are those of the splits. With `keep_groups` the counts of each split are published too, for `tokenmill build` to go
+    on from.
     """
     counts = sort_counts(pa.concat_tables([schemas.WORD_COUNTS.empty_table(), *_read_partitions(folder)]))
     header = {
@@ -63,15 +69,28 @@ def write_counts(
         **({"reasons": books.reasons} if books.reasons else {}),
         "files": books.files,
         "parts": [part],
+        **({"rejects": rejects} if (rejects := _list_rejects(records, len(folder.keys))) else {}),
     }
-    folder.publish(manifest, {} if groups is None else {LEDGER: _render_ledger(folder, groups)})
+    folder.publish(manifest, {LEDGER: _render_ledger(folder, records)} if keep_groups else {})
     return manifest
+
+
+def _list_rejects(records: Mapping[int, dict[str, Any]], splits: int) -> list[dict[str, Any]]:
+    """The files of rejects, with their sums."""
+    return [
+        {
+            "path": schemas.reject_name(index, splits),
+            **{name: records[index][name] for name in ("rejects_bytes", "rejects_sha256")},
+        }
+        for index in sorted(records)
+        if "rejects_sha256" in records[index]
+    ]
 
 
 def _render_ledger(folder: OutputFolder, groups: Mapping[int, dict[str, Any]]) -> bytes:
     """Which splits the groups are of, and what was counted in them."""
     ledger = {"keys": list(folder.keys), "records": [groups[index] for index in sorted(groups)]}
-    return json.dumps(sum_ledger(ledger), ensure_ascii=False, sort_keys=True, indent=1).encode() + b"\n"
+    return json.dumps(add_sum(ledger), ensure_ascii=False, sort_keys=True, indent=1).encode() + b"\n"
 
 
 def fingerprint_inputs(files: list[dict[str, Any]]) -> str:
@@ -97,6 +116,11 @@ def read_normalizer(path: str) -> Normalizer | None:
     """The normalizer of the texts that word counts were made from, None where their footer does not say."""
     spec = _read_spec(path, _NORMALIZER)
     return Normalizer.of(spec) if spec else None
+
+
+def read_header(path: str) -> dict[str, Any]:
+    """What the footer of word counts says that they were made from, by the names of `HEADER`."""
+    return {name: _read_spec(path, f"tokenmill.{name}".encode()) for name in HEADER}
 
 
 def _read_spec(path: str, key: bytes) -> Any:

@@ -76,8 +76,8 @@ def count_corpus(
         records = _run_job("count", count_graph(plan.splits, options), plan.splits, job, run)
         words = sum(record["words"] for record in records.values())
         books = _close_books("count", plan, records, folder, run, words)
-        groups, cutting = records if update else None, (options.pretokenizer, options.normalizer)
-        return counts_folder.write_counts(folder, *cutting, books, words, groups)
+        cutting = options.pretokenizer, options.normalizer
+        return counts_folder.write_counts(folder, *cutting, books, words, records, keep_groups=update)
 
 
 def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execution) -> tuple[Tokenizer, MergeRules]:
@@ -196,8 +196,9 @@ def encode_corpus(
         books = _close_books("encode", plan, records, folder, run, made)
         entries = [entry for index in sorted(records) for entry in describe_split(records[index], folder.keys[index])]
         entries, names = name_shards(entries)
-        manifest = fill_frame(frame_dataset(tokenizer, corpus, options), packing, books.files, entries)
         card = write_card(tokenizer.embedding_rows, None if packing is None else packing.block)
+        frame = frame_dataset(tokenizer, corpus, options) | {"readme": {"sha256": hash_bytes(card)}}
+        manifest = fill_frame(frame, packing, books.files, entries)
         folder.publish(manifest, {"tokenizer.json": content, "README.md": card}, names)
     return manifest
 

@@ -1,17 +1,26 @@
 """Taking over what earlier runs have made: of the same work, of one that was cut short, of the dataset that is published.
 
-A run takes over what was made of a split: its shards, or its word counts, with its rejects and its record in the journal. It does
-so when the split has the same key (`pipeline/fingerprints.py`), the record tells of no failure, and each file has the size that
-the record says; word counts must have its sha256 too. The files get second names in the run's own folder and are no longer told
-from what the run has made itself.
+A run takes over what was made of a split: its shards, or its word counts, with its rejects and its record in the journal. It
+does so when the split has the same key (`pipeline/fingerprints.py`), the record tells of no failure, and each file has the size
+and the sha256 that the record says. The files get second names in the run's own folder and are no longer told from what the run
+has made itself. What a later build trusts, and what checks it:
+
+    word-counts/groups/*, rejects      sha256 in the ledger, at each use         ledger, manifests   a sum of their own
+    tokens/part-*                      size at each use; sha256 by `verify`      _state.json         a sum of its own
+    _work/RUN/shards, groups, rejects  sha256 in the journal, when taken over    journal records     a sum of their own
+    _work/RUN/keys.json                the name of the run is their hash         tokenizer.json      sha256 in _state.json
+    word-counts/part-*                 sha256 in the manifest, when trained on   report.html, .json  sha256 in _state.json
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
+import os
 import posixpath
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +29,12 @@ from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import UnreadableFileError
-from tokenmill.pipeline.fingerprints import hash_bytes
+from tokenmill.pipeline.fingerprints import hash_bytes, name_run
 from tokenmill.pipeline.listing import FileState, look_at
 from tokenmill.transforms.files import (
-    delete_files,
     file_exists,
+    is_local,
     link_file,
-    list_files,
     measure_file,
     read_file,
     read_json,
@@ -35,48 +43,59 @@ from tokenmill.transforms.files import (
 from tokenmill.transforms.journal import Journal
 
 KEYS = "keys.json"
+_THREADS = 4
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a run or of a folder: keys and records by split, and the folders of the parts' and the rejects' files."""
+    """The parts of a run or of a folder: keys and records by split, and the folders of the parts' and the rejects' files.
+
+    Shards that are published are known by their sizes: a build does not read a whole dataset for one new file.
+    """
 
     keys: Sequence[str]
     records: Mapping[int, dict[str, Any]]
     folder: str
     rejects: str
+    are_published: bool = False
 
     def is_whole(self, index: int) -> bool:
         """Whether the split is done, and what was made of it is there."""
         record = self.records.get(index)
         if record is None or record.get("failure") is not None or (files := list_parts(record)) is None:
             return False
-        if not all(file_exists(FileSystems.join(self.rejects, name)) for name in self.list_rejects(index)):
+        if not all(has_sum(FileSystems.join(self.rejects, name), sha256) for name, sha256 in self.list_rejects(index).items()):
             return False
         paths = [FileSystems.join(self.folder, posixpath.basename(str(file["path"]))) for file in files]
         if any(measure_file(path) != file["bytes"] for path, file in zip(paths, files, strict=True)):
             return False
-        return "group" not in record or has_sum(paths[0], record["group"]["sha256"])
+        if "shards" in record and (self.are_published or not is_local(self.folder)):  # stores have sums of their own
+            return True
+        return all(has_sum(path, file["sha256"]) for path, file in zip(paths, files, strict=True))
+
+    def list_whole(self) -> list[bool]:
+        """Of each split whether it is done."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return list(pool.map(self.is_whole, range(len(self.keys))))
 
     def whole_keys(self) -> set[str]:
         """The keys of the splits that are done."""
-        return {key for index, key in enumerate(self.keys) if self.is_whole(index)}
+        return set(itertools.compress(self.keys, self.list_whole()))
 
-    def list_rejects(self, index: int) -> list[str]:
-        """The names of the files of a split's rejects, one for each of its shards. The shards tell them: a stream has others."""
+    def list_rejects(self, index: int) -> dict[str, str | None]:
+        """The files of a split's rejects, one for each of its shards, and their sha256, None where the record has none.
+
+        The shards tell their names: a stream has others.
+        """
         record = self.records[index]
         if "shards" not in record:
-            return [schemas.reject_name(index, len(self.keys))] if has_rejects(record) else []
-        return [schemas.rejects_of(shard) for shard in record["shards"] if has_rejects(shard)]
+            return {schemas.reject_name(index, len(self.keys)): record.get("rejects_sha256")} if has_rejects(record) else {}
+        return {schemas.rejects_of(shard): shard.get("rejects_sha256") for shard in record["shards"] if has_rejects(shard)}
 
 
-def has_sum(path: str, sha256: str) -> bool:
-    """Whether a file still holds what it was written with.
-
-    Word counts of a split are looked at each time that they are taken over, for later results are made of them. Shards are not:
-    they are many times as large, and `tokenmill verify` looks at them.
-    """
-    return _hash_file(path, look_at(path)) == sha256
+def has_sum(path: str, sha256: str | None) -> bool:
+    """Whether a file still holds what it was written with; where no sum is known, whether it is there."""
+    return file_exists(path) if sha256 is None else _hash_file(path, look_at(path)) == sha256
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -145,8 +164,9 @@ def _link_rejects(old: Parts, name: str, new: Parts, target: str) -> None:
 
 def forget_unfinished(parts: Parts, journal: Journal) -> None:
     """Take back the records whose split failed, or whose files are not as they say."""
+    whole = parts.list_whole()
     for index in parts.records:
-        if index >= len(parts.keys) or not parts.is_whole(index):
+        if index >= len(parts.keys) or not whole[index]:
             journal.forget(index)
 
 
@@ -161,7 +181,7 @@ def read_run(folder: str, parts: str, *, repair: bool = True) -> Parts | None:
     Records that are damaged are deleted, or without `repair` the run is passed over.
     """
     keys = read_json(FileSystems.join(folder, KEYS))
-    if not isinstance(keys, list):
+    if not isinstance(keys, list) or name_run(keys) != posixpath.basename(folder.replace(os.sep, "/").rstrip("/")):
         return None
     try:
         records = read_records(FileSystems.join(folder, "journal"), repair=repair)
@@ -177,7 +197,5 @@ def read_records(folder: str, *, repair: bool = True) -> dict[int, dict[str, Any
     except UnreadableFileError:
         if not repair:
             raise
-        for path in list_files(folder, "split-*.json"):
-            if not isinstance(read_json(path), dict):
-                delete_files([path])
+        Journal(folder).drop_damaged()
         return Journal(folder).records()

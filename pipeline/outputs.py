@@ -32,7 +32,7 @@ from apache_beam.io.filesystems import FileSystems
 from tokenmill import schemas
 from tokenmill.errors import LockedError, OutputExistsError, UnreadableFileError, UsageError
 from tokenmill.pipeline import publishing
-from tokenmill.pipeline.fingerprints import hash_bytes, name_run
+from tokenmill.pipeline.fingerprints import name_run
 from tokenmill.pipeline.kept import Parts, forget_unfinished, read_records, read_run, take_over, write_keys
 from tokenmill.pipeline.lock import LOCK, Lock, hold_folder
 from tokenmill.pipeline.ours import (
@@ -52,6 +52,7 @@ from tokenmill.pipeline.ours import (
 from tokenmill.transforms.accounts import join_records
 from tokenmill.transforms.files import is_local, list_files, list_folders, make_folder, read_json
 from tokenmill.transforms.journal import Journal
+from tokenmill.transforms.sums import SUM, add_sum, is_summed
 
 _PUBLISHED = ("part-*-of-*.parquet", "tokenizer.json", "README.md")
 _PUBLISHING = "publishing.json"
@@ -209,14 +210,18 @@ class OutputFolder:
         rejects = self.join("rejects")
         if self.kind == "group":
             ledger = read_json(self.join(*LEDGER.split("/")))
-            if not isinstance(ledger, dict) or sum_ledger(ledger) != ledger:
+            if not is_summed(ledger) or not is_summed(read_manifest(self.path)):
                 return None
-            return Parts(ledger["keys"], dict(enumerate(ledger["records"])), self.join("groups"), rejects)
-        entries = schemas.list_entries({"shards": [], **(read_manifest(self.path) or {})})
+            return Parts(ledger["keys"], dict(enumerate(ledger["records"])), self.join("groups"), rejects, are_published=True)
+        manifest = read_manifest(self.path)
+        if manifest is not None and not is_summed(manifest):
+            return None
+        entries = schemas.list_entries({"shards": [], **(manifest or {})})
         if not all("key" in entry and "files" in entry for entry in entries):
             return None
         splits = [list(parts) for _, parts in itertools.groupby(entries, key=itemgetter("key"))]
-        return Parts([split[0]["key"] for split in splits], dict(enumerate(map(_read_record, splits))), self.path, rejects)
+        keys, records = [split[0]["key"] for split in splits], dict(enumerate(map(_read_record, splits)))
+        return Parts(keys, records, self.path, rejects, are_published=True)
 
     def unfinished_keys(self) -> set[str]:
         """The keys of the splits that were done by runs which have published nothing, and which `begin` takes over."""
@@ -309,12 +314,6 @@ class OutputFolder:
         refuse_links(self.path, name)
 
 
-def sum_ledger(ledger: Mapping[str, Any]) -> dict[str, Any]:
-    """A ledger with the sum over all else that it holds: later builds trust what it says of each split."""
-    content = {name: value for name, value in ledger.items() if name != "sha256"}
-    return {**content, "sha256": hash_bytes(json.dumps(content, sort_keys=True).encode())}
-
-
 def _read_record(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The record of a split, as its journal had it, from its entries in the manifest."""
     shards = [{**_strip_entry(part), "files": {file["name"]: _open_account(file) for file in part["files"]}} for part in parts]
@@ -336,8 +335,9 @@ def _sum_bytes(shard: Mapping[str, Any]) -> int:
 
 
 def render_manifest(manifest: dict[str, Any]) -> bytes:
-    """A manifest as its file: the same manifest gives the same bytes."""
-    return json.dumps(manifest, ensure_ascii=False, indent=1).encode() + b"\n"
+    """A manifest as its file, with the sum over its content, if it has none yet: the same manifest gives the same bytes."""
+    summed = manifest if SUM in manifest else add_sum(manifest)
+    return json.dumps(summed, ensure_ascii=False, indent=1).encode() + b"\n"
 
 
 def read_manifest(folder: str) -> dict[str, Any] | None:

@@ -23,12 +23,12 @@ from tokenmill.models.alphabets import ByteAlphabet
 from tokenmill.parquet.footer import read_table
 from tokenmill.pipeline.accounting import describe_split
 from tokenmill.pipeline.driver import load_tokenizer
+from tokenmill.pipeline.findings import Findings
 from tokenmill.pipeline.inputs import resolve_inputs
 from tokenmill.pipeline.lock import hold_folder
 from tokenmill.pipeline.ours import refuse_links
 from tokenmill.pipeline.outputs import read_manifest
 from tokenmill.pipeline.planning import FILE_OPTIONS
-from tokenmill.pipeline.verify import Findings
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.transforms.encode import EncodeOptions, encode_split
 from tokenmill.transforms.files import delete_files, file_exists, write_file_atomically
@@ -184,7 +184,10 @@ def _compare(record: Mapping[str, Any], shard: Mapping[str, Any]) -> str | None:
     (made,) = describe_split(record, shard["key"])
     if _sort_accounts(made) != _sort_accounts(shard):
         return "its source has changed since it was encoded"
-    return None if made.get("sha256") == shard.get("sha256") else "the same source gives other tokens"
+    if made.get("sha256") != shard.get("sha256"):
+        return "the same source gives other tokens"
+    wanted = shard.get("rejects_sha256", made.get("rejects_sha256"))
+    return None if made.get("rejects_sha256") == wanted else "the same source gives other rejects"
 
 
 def _sort_accounts(shard: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from tokenmill.errors import UnreadableFileError
 from tokenmill.pipeline.config import BuildConfig
 from tokenmill.pipeline.listing import UNKNOWN, FileState, list_paths, look_at
 from tokenmill.pipeline.progress import count_things
+from tokenmill.transforms.sums import SUM, add_sum, is_summed
 from tokenmill.version import __version__
 
 STATE = "_state.json"
@@ -62,7 +63,7 @@ class State:
     reported: dict[str, Any] = field(default_factory=dict)
 
     def render(self) -> bytes:
-        return json.dumps(asdict(self), sort_keys=True, indent=1).encode() + b"\n"
+        return json.dumps(add_sum(asdict(self)), sort_keys=True, indent=1).encode() + b"\n"
 
 
 def read_state(folder: str) -> State | None:
@@ -75,9 +76,11 @@ def read_state(folder: str) -> State | None:
 
 
 def parse_state(content: Any) -> State | None:
-    """The state in the content of its file."""
+    """The state in the content of its file, None where it is not as it was written."""
+    if not is_summed(content):
+        return None
     try:
-        state = State(**content)
+        state = State(**{name: value for name, value in content.items() if name != SUM})
         state.files = {path: (tuple(found), str(stamp)) for path, (found, stamp) in state.files.items()}  # type: ignore[misc]
     except (ValueError, TypeError, AttributeError):
         return None

@@ -42,6 +42,7 @@ from tokenmill.pipeline.recognition import recognise_file
 from tokenmill.transforms.encode import EncodeOptions
 from tokenmill.transforms.files import file_exists, make_folder, rename_file, write_file_atomically
 from tokenmill.transforms.splits import SourceFile, Split
+from tokenmill.transforms.sums import is_summed
 
 #: How many shards there will be: a stream does not know, and says 0.
 OPEN_END = 0
@@ -152,7 +153,10 @@ def publish_files(plans: Sequence[FilePlan], records: Mapping[int, Record], opti
     Doing it twice changes nothing. Raises the `DataError` of a split that could not be read, for a file that is published with
     other contents, and for more rejects than there may be; the manifest then stays as it was.
     """
-    manifest = read_manifest(options.output) or fill_frame(options.frame, options.encode.packing, [], [])
+    manifest = read_manifest(options.output)
+    if manifest is not None and not is_summed(manifest):
+        raise DataError(f"{options.output}/{schemas.MANIFEST}: damaged, its sha256 is of another content; encode the corpus anew")
+    manifest = manifest or fill_frame(options.frame, options.encode.packing, [], [])
     fresh = [plan for plan in plans if not is_published(plan, manifest)]
     numbers = [(split.index, key) for plan in fresh for split, key in zip(plan.splits, plan.keys, strict=True)]
     found = {place: records[number] for place, (number, _) in enumerate(numbers)}

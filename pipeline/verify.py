@@ -14,48 +14,37 @@ import json
 import os
 import posixpath
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
+from tokenmill.dataset.shard_files import check_names
 from tokenmill.errors import DataError
-from tokenmill.parquet.footer import open_parquet, read_table
-from tokenmill.pipeline.accounting import SUMMED
+from tokenmill.parquet.footer import open_parquet
 from tokenmill.pipeline.counts_folder import fingerprint_inputs
+from tokenmill.pipeline.findings import DAMAGED, Findings, check_sum, describe_damage, find_strangers, read_whole
 from tokenmill.pipeline.fingerprints import hash_bytes
 from tokenmill.pipeline.lock import find_holder
-from tokenmill.pipeline.outputs import LEDGER, read_manifest, sum_ledger
-from tokenmill.transforms.files import file_exists, is_local, list_files, read_file, read_json
+from tokenmill.pipeline.outputs import read_manifest
+from tokenmill.pipeline.verify_books import check_books
+from tokenmill.pipeline.verify_counts import check_counts
+from tokenmill.transforms.files import file_exists, is_local, read_file
+from tokenmill.transforms.sums import SUM, is_summed
 
 _THREADS = 8
 #: How often a folder is looked at that changes meanwhile, and how long between two looks for a manifest.
 LOOKS = 20
 LOOK_SECONDS = 0.25
-#: What comes of a manifest whose entries are missing or of another kind.
-DAMAGED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError)
 
 
-@dataclass
-class Findings:
-    """What is wrong, in words; `shards` are the numbers of the shards that are not as they should be. `notes` are no faults."""
-
-    problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    shards: set[int] = field(default_factory=set)
-    checked: int = 0
-
-    def add(self, problem: str, shard: int | None = None) -> None:
-        self.problems.append(problem)
-        if shard is not None:
-            self.shards.add(shard)
+#: The versions of manifests, by their format.
+VERSIONS = {schemas.DATASET_FORMAT: schemas.DATASET_VERSION, schemas.WORD_COUNTS_FORMAT: schemas.WORD_COUNTS_VERSION}
 
 
 def verify_folder(folder: str) -> tuple[dict[str, Any], Findings]:
@@ -104,22 +93,21 @@ def _wait_for_manifest(folder: str) -> None:
 def _verify_version(folder: str) -> tuple[dict[str, Any], Findings]:
     manifest = read_manifest(folder)
     found = Findings()
-    if manifest is None or manifest.get("format") not in (schemas.DATASET_FORMAT, schemas.WORD_COUNTS_FORMAT):
+    if manifest is None or manifest.get("format") not in VERSIONS:
         raise DataError(f"{folder}: neither a dataset nor word counts: no {schemas.MANIFEST} of one; is the build finished?")
+    if manifest.get("version") != (version := VERSIONS[manifest["format"]]):
+        raise DataError(f"{folder}/{schemas.MANIFEST}: of version {manifest.get('version')!r}; this tokenmill knows {version}")
+    if SUM in manifest and not is_summed(manifest):
+        found.add(f"{schemas.MANIFEST}: changed since it was written: its sha256 is of another content")
     try:
         if manifest["format"] == schemas.DATASET_FORMAT:
             _check_dataset(folder, manifest, found)
         else:
-            _check_counts(folder, manifest, found)
-        _check_books(manifest, found)
+            check_counts(folder, manifest, found)
+        check_books(manifest, found)
     except DAMAGED as error:
         found.add(describe_damage(error))
     return manifest, found
-
-
-def describe_damage(error: Exception) -> str:
-    """What an error of the kind `DAMAGED` says of a manifest."""
-    return f"{schemas.MANIFEST}: not as tokenmill writes it ({type(error).__name__}: {error})"
 
 
 def verify_chain(folder: str) -> Findings:
@@ -129,7 +117,7 @@ def verify_chain(folder: str) -> Findings:
     path = FileSystems.join(folder, "tokenizer.json")
     if counts is None or not file_exists(path):
         return found
-    content = _read(path)
+    content = read_whole(path)
     try:
         _check_chain(content, counts, dataset, found)
     except DAMAGED as error:
@@ -154,18 +142,25 @@ def _check_chain(content: bytes, counts: Mapping[str, Any], dataset: Mapping[str
 
 def _check_dataset(folder: str, manifest: Mapping[str, Any], found: Findings) -> None:
     shards = manifest["shards"]
-    tokenizer = FileSystems.join(folder, manifest["tokenizer"]["file"])
-    if not file_exists(tokenizer) or hash_bytes(_read(tokenizer)) != manifest["tokenizer"]["sha256"]:
-        found.add(f"{manifest['tokenizer']['file']}: missing, or not the one that made the shards")
+    check_names(folder, shards)
+    tokenizer = FileSystems.join(folder, "tokenizer.json")
+    if manifest["tokenizer"]["file"] != "tokenizer.json":
+        found.add(f"tokenizer.file: {manifest['tokenizer']['file']!r}, a dataset has tokenizer.json")
+    if not file_exists(tokenizer) or hash_bytes(read_whole(tokenizer)) != manifest["tokenizer"]["sha256"]:
+        found.add("tokenizer.json: missing, or not the one that made the shards")
+    card = FileSystems.join(folder, "README.md")
+    if "readme" in manifest and (not file_exists(card) or hash_bytes(read_whole(card)) != manifest["readme"]["sha256"]):
+        found.add("README.md: missing, or changed since it was written")
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
         checks = pool.map(lambda shard: list(check_shard(folder, manifest, shard)), shards)
         for number, problems in enumerate(checks):
             for problem in problems:
                 found.add(f"{posixpath.basename(shards[number]['path'])}: {problem}", number)
-    for number, entry in enumerate([*shards, *manifest.get("unwritten", [])]):
+    entries = [*shards, *manifest.get("unwritten", [])]
+    for number, entry in enumerate(entries):
         for problem in _check_rejects(folder, entry):
             found.add(problem, number)
-    _find_strangers(folder, [shard["path"] for shard in shards], found)
+    find_strangers(folder, [shard["path"] for shard in shards], map(schemas.rejects_of, entries), found)
     found.checked = len(shards)
 
 
@@ -175,11 +170,8 @@ def check_shard(folder: str, manifest: Mapping[str, Any], shard: Mapping[str, An
     if not file_exists(path):
         yield "missing"
         return
-    content = _read(path)
-    if len(content) != shard["bytes"]:
-        yield f"{len(content):,} bytes, the manifest says {shard['bytes']:,}"
-    elif hash_bytes(content) != shard["sha256"]:
-        yield "other bytes than the manifest's sha256 is of"
+    content = read_whole(path)
+    yield from check_sum("", content, shard)
     try:
         file, footer = open_parquet(pa.BufferReader(content))
         yield from _check_rows(file, manifest, shard)
@@ -244,7 +236,8 @@ def _check_rejects(folder: str, shard: Mapping[str, Any]) -> Iterator[str]:
     counted = {account["name"]: account["rejected"] for account in shard["files"] if account["rejected"]}
     kept: dict[str, int] = {}
     try:
-        for line in _read(path).splitlines() if file_exists(path) else []:
+        content = read_whole(path) if file_exists(path) else b""
+        for line in content.splitlines():
             file = json.loads(line)["file"]
             kept[file] = kept.get(file, 0) + 1
     except (ValueError, KeyError, TypeError):
@@ -252,103 +245,5 @@ def _check_rejects(folder: str, shard: Mapping[str, Any]) -> Iterator[str]:
         return
     if kept != counted:
         yield f"rejects/{name}: holds {sum(kept.values()):,} rejects, the manifest says {sum(counted.values()):,}"
-
-
-def _check_counts(folder: str, manifest: Mapping[str, Any], found: Findings) -> None:
-    words = total = 0
-    for part in manifest["parts"]:
-        path = FileSystems.join(folder, posixpath.basename(part["path"]))
-        if not file_exists(path) or hash_bytes(_read(path)) != part["sha256"]:
-            found.add(f"{part['path']}: missing, or other bytes than the manifest's sha256 is of; count again")
-            continue
-        table = read_table(pa.BufferReader(_read(path)), ["count"])
-        words, total = words + table.num_rows, total + int(np.sum(table["count"].to_numpy()))
-    if not found.problems and (words, total) != (manifest["totals"]["distinct_words"], manifest["totals"]["words"]):
-        found.add(f"{words:,} distinct words, {total:,} words: the manifest says otherwise; count again")
-    _check_groups(folder, found)
-    _find_strangers(folder, [part["path"] for part in manifest["parts"]], found)
-    if manifest["input_fingerprint"] != fingerprint_inputs(manifest["files"]):
-        found.add("input_fingerprint: not the sum of the files'")
-    found.checked = len(manifest["parts"])
-
-
-def _check_groups(folder: str, found: Findings) -> None:
-    """The counts of each split, which later builds go on from, are those that the ledger has sums of."""
-    path = FileSystems.join(folder, *LEDGER.split("/"))
-    if not file_exists(path):
-        return
-    ledger = read_json(path)
-    if not isinstance(ledger, dict) or sum_ledger(ledger) != ledger:
-        found.add(f"{LEDGER}: damaged; `tokenmill build --retrain` counts the corpus again")
-        return
-    for record in ledger["records"]:
-        group = record["group"]
-        name = f"groups/{posixpath.basename(group['path'])}"
-        file = FileSystems.join(folder, *name.split("/"))
-        if not file_exists(file) or hash_bytes(_read(file)) != group["sha256"]:
-            found.add(
-                f"{name}: missing, or other bytes than the ledger's sha256 is of; `tokenmill build --retrain` counts it again"
-            )
-
-
-def _check_books(manifest: Mapping[str, Any], found: Findings) -> None:
-    """Documents = encoded + rejected, and sums agree, file by file and in total."""
-    totals, files, shards = manifest["totals"], manifest["files"], manifest.get("shards", [])
-    entries = [*shards, *manifest.get("unwritten", [])]
-    for account in [*files, totals, *(account for entry in entries for account in entry["files"])]:
-        if account["documents"] != account["encoded"] + account["rejected"]:
-            found.add(f"{account.get('name', 'totals')}: {account['documents']} documents are not encoded + rejected")
-    for name in SUMMED:
-        if totals[name] != sum(file[name] for file in files):
-            found.add(f"totals: {name} is not the sum of the files'")
-    if "shards" not in manifest:
-        return
-    if totals["tokens"] != sum(shard["tokens"] for shard in shards) or totals["shards"] != len(shards):
-        found.add("totals: tokens or shards are not those of the shards")
-    if "packing" not in manifest:
-        _check_rows_of_documents(manifest, found)
-    sums = _sum_accounts(account for entry in entries for account in entry["files"])
-    for file in files:
-        wanted = [*(file[name] for name in SUMMED), file["fingerprint"]]
-        if sums.get(file["name"], [*[0] * len(SUMMED), f"{0:032x}"]) != wanted:
-            found.add(f"{file['name']}: its account is not the sum of the shards'")
-
-
-def _check_rows_of_documents(manifest: Mapping[str, Any], found: Findings) -> None:
-    """A shard has the documents of its files, each in a row or, where they overflow, in several; the total is the sum."""
-    shards, overflows = manifest["shards"], bool(manifest.get("rows", {}).get("overflow"))
-    for number, shard in enumerate(shards):
-        encoded, rows = sum(account["encoded"] for account in shard["files"]), schemas.count_rows(shard)
-        name = posixpath.basename(shard["path"])
-        if shard["documents"] != encoded:
-            found.add(f"{name}: {shard['documents']:,} documents, its files have {encoded:,}", number)
-        if rows < encoded or (rows > encoded and not overflows):
-            found.add(f"{name}: {rows:,} rows of {encoded:,} documents", number)
-    if manifest["totals"].get("rows", manifest["totals"]["encoded"]) != sum(map(schemas.count_rows, shards)):
-        found.add("totals: rows are not those of the shards")
-
-
-def _sum_accounts(accounts: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Numbers by file, as `SUMMED` names them, and the fingerprint."""
-    sums: dict[str, list[int]] = {}
-    mask = (1 << 64) - 1
-    for account in accounts:
-        numbers = [account[name] for name in SUMMED]
-        halves = [int(account["fingerprint"][:16], 16), int(account["fingerprint"][16:], 16)]
-        old = sums.get(account["name"], [0] * (len(SUMMED) + 2))
-        sums[account["name"]] = [a + b for a, b in zip(old, [*numbers, *halves], strict=True)]
-    return {name: [*row[:-2], f"{row[-2] & mask:016x}{row[-1] & mask:016x}"] for name, row in sums.items()}
-
-
-def _find_strangers(folder: str, listed: list[str], found: Findings) -> None:
-    names = {posixpath.basename(path) for path in listed}
-    for path in list_files(folder, "*.parquet"):
-        if os.path.basename(path) not in names:
-            found.add(f"{os.path.basename(path)}: not in the manifest; it does not belong to the dataset")
-
-
-def _read(path: str) -> bytes:
-    try:
-        return read_file(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+    elif counted and "rejects_sha256" in shard:
+        yield from check_sum(f"rejects/{name}", content, shard, prefix="rejects_")

@@ -13,10 +13,11 @@ from tokenmill import schemas
 from tokenmill.dataset.shard_files import check_manifest
 from tokenmill.errors import DataError, OutputExistsError, UnreadableFileError, UsageError
 from tokenmill.pipeline import source_check
+from tokenmill.pipeline.findings import DAMAGED, Findings, describe_damage
 from tokenmill.pipeline.outputs import read_manifest, render_manifest
 from tokenmill.pipeline.progress import count_things
 from tokenmill.pipeline.state import STATE, parse_state
-from tokenmill.pipeline.verify import DAMAGED, Findings, describe_damage, verify_chain, verify_folder
+from tokenmill.pipeline.verify import verify_chain, verify_folder
 from tokenmill.transforms.files import is_local, link_file, list_files, make_folder, read_json, write_file_atomically
 
 _SHOWN = 20

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.corpora import hash_folder, write_jsonl
 from tokenmill import errors
-from tokenmill.pipeline import publishing, source_check, verify
+from tokenmill.pipeline import findings, publishing, source_check, verify
 from tokenmill.pipeline import verify_command as proof
 from tokenmill.pipeline.driver import encode_corpus
 from tokenmill.pipeline.lock import hold_folder
@@ -23,6 +23,9 @@ from tokenmill.pipeline.progress import reporter
 
 RUN = Execution(reporter(quiet=True), workers=1)
 TOKENIZER = {"merge_rules": [["a", "b"]], "vocab": {"a": 0, "b": 1, "c": 2, "ab": 3}}
+
+#: Where `verify` looks at the disk.
+LOOKS = [*((verify, name) for name in ("read_manifest", "read_whole", "file_exists")), (findings, "list_files")]
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +77,8 @@ def test_a_version_that_is_replaced_is_no_damage(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(publishing, "_flush", lambda path: None)
         patch.setattr(verify, "_THREADS", 1)
-        for name in ("read_manifest", "_read", "file_exists", "list_files"):
-            patch.setattr(verify, name, interleave(getattr(verify, name)))
+        for module, name in LOOKS:
+            patch.setattr(module, name, interleave(getattr(module, name)))
         assert "verified" in proof.verify(str(out))
     proof.verify(str(out))
 

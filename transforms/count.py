@@ -105,7 +105,8 @@ def count_split(split: Split, counter: WordCounter, options: CountOptions, split
         for partition, table in _count_documents(split, counter, options, account, rejects):
             group.write(partition, table)
             yield partition, table
-    record = account.record(words=counter.words, group={"path": name, **group.describe()}, **account.describe_rejects())
+    described = account.describe_rejects() | rejects.describe()
+    record = account.record(words=counter.words, group={"path": name, **group.describe()}, **described)
     Journal(options.journal_folder).finish(split.index, record)
 
 

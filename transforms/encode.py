@@ -161,7 +161,7 @@ def encode_part(
                     held.add(batch)
                     rejects.write(encode_documents(batch, tokenizer, writer, account, shaper))
             shard |= {"documents": account.encoded} | writer.describe() | account.lost_words() | account.describe_rejects()
-            shard |= shaper.describe()
+            shard |= shaper.describe() | rejects.describe()
         except DataError as error:
             account.fail(error)
     return account.record(shard=shard, part=number, holds=held.describe())

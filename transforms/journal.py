@@ -6,6 +6,8 @@ record lies under its final name only when complete, and writing it again change
     journal/split-00000.json   {"split": 0, "files": {"a.txt": {"documents": 3, "empty": 1, "rejected": 0}}, "tokens": 41, ...}
     journal/split-00001.json   ...
 
+Each file has a sum of its own (`transforms/sums.py`): a power failure may leave a record whose bytes never reached the disk.
+
 All paths may lie on any file system that Beam knows.
 """
 
@@ -22,6 +24,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from tokenmill.errors import UnreadableFileError
 from tokenmill.transforms.files import delete_files, file_exists, list_files, read_file, write_file_atomically
+from tokenmill.transforms.sums import SUM, add_sum, is_summed
 
 _RECORD_NAME = re.compile(r"split-(\d{5,})\.json")
 
@@ -52,19 +55,27 @@ class Journal:
 
     def finish(self, index: int, record: Mapping[str, Any]) -> None:
         """Record that split `index` is done: `finish(7, {"split": 7, ...})` writes `split-00007.json`, sorted keys, ASCII."""
-        text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(add_sum(record), sort_keys=True, separators=(",", ":"))
         write_file_atomically(self._path(index), text.encode("ascii") + b"\n")
 
     def records(self) -> dict[int, dict[str, Any]]:
         """All records by split, in the order of splits. Reads only files that it has not read before.
 
-        Raises UnreadableFileError for a record that is not a JSON object.
+        Raises UnreadableFileError for a record that is not as it was written.
         """
         for path in list_files(self.folder, "split-*.json"):
             match = _RECORD_NAME.fullmatch(path.replace(os.sep, "/").rpartition("/")[2])
             if match and int(match[1]) not in self._read:
                 self._read[int(match[1])] = _read_record(path)
         return {index: self._read[index] for index in sorted(self._read)}
+
+    def drop_damaged(self) -> None:
+        """Delete the records that are not as they were written: their splits are to be done again."""
+        for path in list_files(self.folder, "split-*.json"):
+            try:
+                _read_record(path)
+            except UnreadableFileError:
+                delete_files([path])
 
     def has(self, index: int) -> bool:
         """Whether split `index` is recorded."""
@@ -95,8 +106,10 @@ def total_record(record: Mapping[str, Any]) -> Totals:
 def _read_record(path: str) -> dict[str, Any]:
     try:
         record = json.loads(read_file(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableFileError(f"{path}: not a record of a finished split ({error}); delete it and run again") from None
-    if not isinstance(record, dict):
-        raise UnreadableFileError(f"{path}: not a record of a finished split (no JSON object); delete it and run again")
+    if not isinstance(record, dict) or not is_summed(record):
+        what = "its sha256 is of another content" if isinstance(record, dict) else "no JSON object"
+        raise UnreadableFileError(f"{path}: not a record of a finished split ({what}); delete it and run again")
+    del record[SUM]
     return record

@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Iterable
 from types import TracebackType
+from typing import Any
 
 from tokenmill.transforms.splits import Reject
 from tokenmill.transforms.write import OutputFile
@@ -36,6 +37,10 @@ class RejectWriter:
         for reject in rejects:
             self._output = self._output or OutputFile(self._path)
             self._output.write(render_reject(reject))
+
+    def describe(self) -> dict[str, Any]:
+        """Size and sha256 of what was written, for the manifest; nothing where there was no reject."""
+        return {} if self._output is None else {"rejects_bytes": self._output.size, "rejects_sha256": self._output.sha256}
 
 
 def render_reject(reject: Reject) -> bytes:

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -225,9 +225,7 @@ def check_manifest(folder: str, manifest: Mapping[str, Any]) -> None:
     shards, packing = manifest.get("shards"), manifest.get("packing")
     if not isinstance(shards, list) or not all(isinstance(shard, dict) for shard in shards):
         raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: it lists no shards; encode the corpus again")
-    for shard in shards:
-        if not isinstance(shard.get("path"), str) or not _SHARD_NAME.fullmatch(shard["path"]):
-            raise DataError(f"{folder}/{schemas.MANIFEST}: {shard.get('path')!r} is no name of a shard; encode the corpus again")
+    check_names(folder, shards)
     numbers = [(manifest, name, 0) for name in ("tokenizer.embedding_rows", "totals.tokens")]
     numbers += [(shard, "documents" if packing is None else "blocks", 0) for shard in shards]
     if packing is not None:
@@ -244,6 +242,13 @@ def check_manifest(folder: str, manifest: Mapping[str, Any]) -> None:
         raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: blocks is {damaged[0]!r}; encode the corpus again")
     if not isinstance(packing.get("columns"), list):
         raise DataError(f"{folder}/{schemas.MANIFEST} is damaged: packing.columns is no list; encode the corpus again")
+
+
+def check_names(folder: str, parts: Sequence[Mapping[str, Any]]) -> None:
+    """Raise DataError where a manifest names a file that is none of its folder's shards: `/dev/zero`, `../x.parquet`."""
+    for part in parts:
+        if not isinstance(part.get("path"), str) or not _SHARD_NAME.fullmatch(part["path"]):
+            raise DataError(f"{folder}/{schemas.MANIFEST}: {part.get('path')!r} is no name of a shard; encode the corpus again")
 
 
 def _look_up(place: Any, name: str) -> Any:
