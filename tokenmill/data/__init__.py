@@ -1,6 +1,6 @@
-"""The baked Unicode tables and their loaders: classes of characters, for scanners, and what normalizers make of them.
+"""The precomputed Unicode tables and their loaders: character classes for scanners, and character changes for normalizers.
 
-The bits of the classes are named in `tokenmill/kernels/scan_classes.py`.
+`tokenmill/kernels/scan_classes.py` names the bits of the classes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NORMALIZATION_FILE = Path(__file__).parent / "unicode_normalization_16.npz"
 
 @functools.lru_cache(maxsize=1)
 def load_class_table() -> np.ndarray:
-    """Class bits of every code point: read-only uint16[0x110000], read from the package once, when first asked for.
+    """The class bits of every code point: read-only uint16[0x110000], loaded from the package on first use.
 
     `load_class_table()[ord("A")] & LETTER` is not 0.
     """
@@ -30,11 +30,11 @@ def load_class_table() -> np.ndarray:
 
 
 class NormalizationTable(NamedTuple):
-    """What the normalizers know of characters. `build_normalization_table.py` makes it.
+    """The character data of the normalizers, made by `build_normalization_table.py`.
 
     `combining`, `kinds`: uint8[0x110000], combining classes and the bits NONSPACING and CONTROL. `canonical`, `compatible`,
-    `lower`: what code points become, as code points; `compatible` holds those alone whose decomposition is not the canonical one.
-    `pairs`: uint32[p, 3], first, second, composite.
+    `lower`: what code points become, as code points. `compatible` has only code points whose decomposition differs from the
+    canonical one. `pairs`: uint32[p, 3], first, second, composite.
     """
 
     combining: np.ndarray
@@ -47,7 +47,7 @@ class NormalizationTable(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def load_normalization_table() -> NormalizationTable:
-    """The table of the normalizers, read from the package once, when first asked for.
+    """The table of the normalizers, loaded from the package on first use.
 
     `load_normalization_table().lower[ord("A")]` is `(97,)`.
     """
@@ -58,7 +58,7 @@ def load_normalization_table() -> NormalizationTable:
 
 
 def _expand_runs(starts: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """A value for each code point, from runs of equal ones."""
+    """Expand runs of equal values to a value for each code point."""
     return np.repeat(values, np.diff(starts, append=np.uint32(0x110000)))
 
 

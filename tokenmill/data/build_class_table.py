@@ -1,8 +1,8 @@
-"""Bake the Unicode class table: `python -m tokenmill.data.build_class_table [FILE]` (needs `unicodedata2==16.0.0`).
+"""Build the Unicode class table: `python -m tokenmill.data.build_class_table [FILE]` (needs `unicodedata2==16.0.0`).
 
-Python, `regex`, tiktoken and Hugging Face each carry tables of another Unicode version, so the classes of this project come from
-one file of one version. It is stored as runs of equal code points (about 3,500), not compressed, so that the same version always
-gives the same bytes.
+Python, `regex`, tiktoken and Hugging Face have tables of different Unicode versions, so this project uses one table of one
+version. The file has runs of equal code points (about 3,500). It is not compressed, so the same version always gives the same
+bytes.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _MAJOR_CATEGORY_BITS = {
     "P": bits.PUNCTUATION,
     "Z": bits.WHITESPACE | bits.RE_SPACE,
 }
-#: The blocks that BERT's tokenizer takes for Chinese.
+#: The blocks that BERT's tokenizer treats as Chinese.
 _BERT_CHINESE = (
     *(range(0x4E00, 0xA000), range(0x3400, 0x4DC0), range(0x20000, 0x2A6E0), range(0x2A700, 0x2B740), range(0x2B740, 0x2B820)),
     *(range(0x2B820, 0x2CEB0), range(0xF900, 0xFB00), range(0x2F800, 0x2FA20)),
 )
 _WORD_CATEGORIES = frozenset(["Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "Pc"])
-#: What is in `\w` by another property: the circled and squared letters (Other_Alphabetic), the two joiners.
+#: Characters that are in `\w` by another property: circled and squared letters (Other_Alphabetic), and the two joiners.
 _OTHER_WORD = (
     *(range(0x24B6, 0x24EA), range(0x1F130, 0x1F14A), range(0x1F150, 0x1F16A), range(0x1F170, 0x1F18A)),
     range(0x200C, 0x200E),
@@ -49,7 +49,8 @@ _OTHER_WORD = (
 def classify(code_point: int, *, unicode_data: ModuleType) -> int:
     """The class bits of one code point: `classify(0x41, ...)` is LETTER | RE_WORD | UPPER.
 
-    White_Space is no category: it is Z and the controls TAB to CR and NEL. Z holds nothing else (U+200B is Cf since Unicode 4).
+    White_Space is not a category. It consists of the category Z and the controls TAB to CR and NEL (U+200B is Cf since Unicode
+    4).
     """
     category = unicode_data.category(chr(code_point))
     found = _CATEGORY_BITS.get(category, 0) | _MAJOR_CATEGORY_BITS.get(category[0], 0)
@@ -71,9 +72,11 @@ def _is_in(code_point: int, ranges: tuple[range, ...]) -> bool:
 
 
 def build_class_table(unicode_data: ModuleType) -> bytes:
-    """The table file's bytes, an .npz without pickles: `starts` uint32[r] and `bits` uint16[r] of the runs, `version` str.
+    """Build the bytes of the table file, an .npz without pickles.
 
-    Raises UsageError when `unicode_data` is of another Unicode version than the one the project is fixed to.
+    It has `starts` uint32[r] and `bits` uint16[r] of the runs, and `version` str.
+
+    Raises UsageError if `unicode_data` has another Unicode version than the project.
     """
     if unicode_data.unidata_version != UNICODE_VERSION:
         raise UsageError(

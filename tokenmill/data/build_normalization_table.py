@@ -1,7 +1,8 @@
-"""Bake the table of the normalizers: `python -m tokenmill.data.build_normalization_table [FILE]` (needs `unicodedata2==16.0.0`).
+"""Build the table of the normalizers: `python -m tokenmill.data.build_normalization_table [FILE]` (needs `unicodedata2==16.0.0`).
 
-Decompositions, combining classes, compositions, lower case and two groups of categories of one Unicode version, that of the class
-table. Hangul syllables are left out: they are arithmetic. Not compressed, so that the same version always gives the same bytes.
+The table has decompositions, combining classes, compositions, lower case and two groups of categories, all of the Unicode version
+of the class table. Hangul syllables are omitted, because they are computed by arithmetic. The file is not compressed, so the same
+version always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tokenmill.unicode_text import SURROGATES
 
 _HANGUL = range(0xAC00, 0xD7A4)
 _KINDS = {"Mn": NONSPACING, "Cc": CONTROL, "Cf": CONTROL, "Co": CONTROL}
-#: Pairs of Unicode 16 that `str.lower` of Pythons before 3.14 lacks: (first, last, first lower case letter).
+#: Pairs of Unicode 16 that `str.lower` does not know before Python 3.14: (first, last, first lower case letter).
 _LOWER_SINCE_14 = (
     *((0x1C89, 0x1C89, 0x1C8A), (0xA7CB, 0xA7CB, 0x264), (0xA7CC, 0xA7CC, 0xA7CD), (0xA7DA, 0xA7DA, 0xA7DB)),
     *((0xA7DC, 0xA7DC, 0x19B), (0x10D50, 0x10D65, 0x10D70)),
@@ -31,7 +32,7 @@ _LOWER_SINCE_14 = (
 
 
 def build_normalization_table(unicode_data: ModuleType) -> bytes:
-    """The table file's bytes, an .npz without pickles.
+    """Build the bytes of the table file, an .npz without pickles.
 
     `combining_*` and `kinds_*`: runs of equal code points, `starts` uint32[r] and values uint8[r]. `canonical_*`, `compatible_*`
     and `lower_*`: `from` uint32[k], the code points that change, and what they become end to end in `to` uint32[n], each up to
@@ -60,13 +61,13 @@ def build_normalization_table(unicode_data: ModuleType) -> bytes:
 
 
 def _find_changes(change: Callable[[str], str]) -> dict[int, str]:
-    """Code points that `change` makes something else of, syllables of Hangul left out."""
+    """The code points that `change` changes, except Hangul syllables."""
     points = (point for point in range(CODE_POINTS) if point not in _HANGUL and point not in SURROGATES)
     return {point: text for point in points if (text := change(chr(point))) != chr(point)}
 
 
 def _lower(character: str) -> str:
-    """Lower case of one character by itself: `Σ` gives `σ`, which is what it is inside words, `İ` gives `i` and U+0307."""
+    """The lower case of a single character: `Σ` gives `σ`, its form inside words, and `İ` gives `i` and U+0307."""
     for first, last, target in _LOWER_SINCE_14:
         if first <= ord(character) <= last:
             return chr(target + ord(character) - first)
@@ -74,7 +75,7 @@ def _lower(character: str) -> str:
 
 
 def _list_pairs(unicode_data: ModuleType, canonical: Mapping[int, str]) -> list[tuple[int, int, int]]:
-    """Pairs that compose: the decompositions of one step that NFC undoes."""
+    """The pairs that compose: the one-step decompositions that NFC reverses."""
     pairs = []
     for point in canonical:
         parts = [int(part, 16) for part in unicode_data.decomposition(chr(point)).split()]

@@ -1,7 +1,7 @@
-"""Byte-pair encoding in plain Python, a few obvious lines each.
+"""Byte-pair encoding in plain Python, in short functions.
 
-Slow on purpose: this is the definition that the kernels are held to by the tests. Words are lists of symbols, symbols are strings
-in the visible form (a space is `Ġ`; a byte is its character of the GPT-2 alphabet).
+The code is deliberately simple and slow. It is the definition that the tests compare the kernels with. Words are lists of
+symbols, and symbols are strings in visible form (a space is `Ġ`; a byte is its character in GPT-2's alphabet).
 
 The algorithm is that of Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words with Subword Units" (2016).
 """
@@ -17,9 +17,9 @@ MARKER = "Ġ"
 
 
 def visible_bytes() -> list[str]:
-    """The GPT-2 visible form of each byte: `visible_bytes()[0x20]` is `Ġ`, `visible_bytes()[0x41]` is `A`.
+    """GPT-2's visible form of each byte: `visible_bytes()[0x20]` is `Ġ`, `visible_bytes()[0x41]` is `A`.
 
-    Printable bytes stand for themselves; the other 68 take the code points from U+0100 on, in order.
+    Printable bytes are shown as themselves. The other 68 bytes are shown as the code points from U+0100 on, in order.
     """
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = [byte for byte in range(256) if byte not in printable]
@@ -27,20 +27,20 @@ def visible_bytes() -> list[str]:
 
 
 def split_into_characters(word: str) -> list[str]:
-    """Symbols of a word in a character model; a space shows as the marker: `" so"` -> `["Ġ", "s", "o"]`."""
+    """Split a word into the symbols of a character model; a space is shown as the marker: `" so"` -> `["Ġ", "s", "o"]`."""
     return [MARKER if character == " " else character for character in word]
 
 
 def split_into_bytes(word: str) -> list[str]:
-    """Symbols of a word in a byte model: `"é "` -> `["Ã", "©", "Ġ"]`."""
+    """Split a word into the symbols of a byte model: `"é "` -> `["Ã", "©", "Ġ"]`."""
     alphabet = visible_bytes()
     return [alphabet[byte] for byte in word.encode()]
 
 
 def count_pairs(words: Sequence[Sequence[str]], counts: Sequence[int]) -> dict[Pair, int]:
-    """Every adjacent position, weighted by the word's count, in order of first occurrence.
+    """Count the pairs at all positions, weighted by the word's count, in order of first occurrence.
 
-    `count_pairs([["a", "a", "a"]], [5])` is `{("a", "a"): 10}`: two positions hold the pair, overlapping.
+    `count_pairs([["a", "a", "a"]], [5])` is `{("a", "a"): 10}`: the pair is at two overlapping positions.
     """
     pairs: dict[Pair, int] = {}
     for word, count in zip(words, counts, strict=True):
@@ -50,14 +50,14 @@ def count_pairs(words: Sequence[Sequence[str]], counts: Sequence[int]) -> dict[P
 
 
 def join_pair(pair: Pair, prefix: str = "") -> str:
-    """What a rule makes; a continuation prefix inside goes: `join_pair(("##a", "##b"), "##")` is `##ab`."""
+    """The product of a rule, without the continuation prefix inside: `join_pair(("##a", "##b"), "##")` is `##ab`."""
     return pair[0] + pair[1].removeprefix(prefix)
 
 
 def replace_pair(word: Sequence[str], pair: Pair, product: str | None = None) -> list[str]:
     """Merge left to right without overlap: `replace_pair(["a", "a", "a"], ("a", "a"))` is `["aa", "a"]`.
 
-    `product`: what the pair makes, where that is not one string behind the other.
+    `product`: the product of the pair, if it is not the concatenation of the two strings.
     """
     product = pair[0] + pair[1] if product is None else product
     merged: list[str] = []
@@ -73,7 +73,7 @@ def replace_pair(word: Sequence[str], pair: Pair, product: str | None = None) ->
 
 
 def best_pair(pairs: Mapping[Pair, int | Fraction], order: Mapping[str, int] | None) -> Pair:
-    """The pair with the highest count, or score; a tie goes to the first-seen, or to the smallest ids where `order` gives ids."""
+    """The pair with the highest count or score; in a tie the first-seen, or the one with the smallest ids if `order` has ids."""
     top = max(pairs.values())
     tied = [pair for pair, count in pairs.items() if count == top]
     if order is None:
@@ -95,9 +95,9 @@ def train_bpe(
 ) -> list[tuple[Pair, int]]:
     """The merge rules in order, each with its count when it was chosen.
 
-    `words` come in corpus order. A pair whose product is in `forbidden` (the special tokens), or which `may_make` says no to, is
-    never merged. `tokens`: those that are there already, in order of id, where training goes on from a vocabulary. `prefix`: that
-    of symbols inside a word, if they have one. Stops early when no pair of at least `min_count` is left.
+    `words` are in corpus order. A pair is never merged if its product is in `forbidden` (the special tokens) or if `may_make`
+    returns False for it. `tokens`: the existing tokens in order of id, to extend a vocabulary. `prefix`: the prefix of symbols
+    inside a word, if they have one. Stops early when no pair of at least `min_count` is left.
 
     >>> train_bpe([("low", 2), ("lower", 1), ("lowest", 1)], 2, ties="first-seen")
     [(('l', 'o'), 4), (('lo', 'w'), 4)]
@@ -120,9 +120,9 @@ def train_bpe(
 
 
 def encode_word(word: Sequence[str], rules: Sequence[Pair], prefix: str = "") -> list[str]:
-    """Lowest merge rank first, leftmost first: `there` under `(t, h), (th, e)` is `["the", "r", "e"]`.
+    """Apply rules by lowest rank, then leftmost place: `there` with `(t, h), (th, e)` is `["the", "r", "e"]`.
 
-    A rule that stands twice has the rank of its last place, as in Hugging Face tokenizers.
+    A repeated rule has the rank of its last occurrence, as in Hugging Face tokenizers.
     """
     ranks: dict[Pair, int] = {(rule[0], rule[1]): rank for rank, rule in enumerate(rules)}
     symbols = list(word)
@@ -135,9 +135,10 @@ def encode_word(word: Sequence[str], rules: Sequence[Pair], prefix: str = "") ->
 
 
 def recover_rule(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, bytes] | None:
-    """The two tokens that a token of a rank file is merged from; None where merging its bytes gets stuck in more than two parts.
+    """The two tokens that a token of a rank file is merged from; None if merging its bytes ends with more than two parts.
 
-    With ranks for `a`, `b`, `c`, `ab`, `abc` it is `ab` and `c` for `abc`; with ranks for `a`, `b`, `c`, `abc` there are none.
+    With ranks for `a`, `b`, `c`, `ab`, `abc`, the token `abc` is merged from `ab` and `c`. With ranks for `a`, `b`, `c`, `abc`,
+    the result is None.
     """
     parts = [token[at : at + 1] for at in range(len(token))]
     while len(parts) > 2:
@@ -150,9 +151,9 @@ def recover_rule(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, bytes
 
 
 def encode_word_by_rules(word: Sequence[str], rules: Sequence[Pair]) -> list[str]:
-    """Apply every rule once, in order: for rules that training produced, each with a product of its own, this is `encode_word`.
+    """Apply every rule once, in order. The result is that of `encode_word` for trained rules, if their products are distinct.
 
-    (Where two rules make the same token, `(a, aa)` and `(aa, a)`, a late product can meet an early rule.)
+    If two rules make the same token, such as `(a, aa)` and `(aa, a)`, an earlier rule can apply to a later product.
     """
     symbols = list(word)
     for rule in rules:

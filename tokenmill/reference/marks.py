@@ -1,6 +1,6 @@
-"""What options make of the symbols of a word before rules are learnt or applied, in plain Python: the oracle of the kernels.
+"""The effect of options on the symbols of a word before rules are learned or applied, in plain Python. Tests use it as an oracle.
 
-A word is a list of characters in the visible form (or of bytes, each as its character of the GPT-2 alphabet).
+A word is a list of characters in visible form (or of bytes, each as its character in GPT-2's alphabet).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 
 def most_frequent(words: Iterable[tuple[Sequence[str], int]], limit: int) -> set[str]:
-    """The `limit` most frequent characters; of equally frequent ones the smallest: of `aab` and `b`, with limit 1, `a`."""
+    """The `limit` most frequent characters, the smaller one in a tie: for `aab` and `b` with limit 1, `a`."""
     totals: dict[str, int] = {}
     for word, count in words:
         for character in word:
@@ -20,7 +20,7 @@ def most_frequent(words: Iterable[tuple[Sequence[str], int]], limit: int) -> set
 def mark_word(word: Sequence[str], *, suffix: str = "", prefix: str = "", attached: bool = False) -> list[str]:
     """The symbols of a word with their marks.
 
-    `low` is `l o w </w>` with the suffix `</w>`, `l o w</w>` with that suffix attached, and `l ##o ##w` with the prefix `##`.
+    `low` is `l o w </w>` with the suffix `</w>`, `l o w</w>` if the suffix is attached, and `l ##o ##w` with the prefix `##`.
     """
     symbols = [character if place == 0 else prefix + character for place, character in enumerate(word)]
     if suffix and attached:
@@ -33,10 +33,10 @@ def mark_word(word: Sequence[str], *, suffix: str = "", prefix: str = "", attach
 def cut_word(
     word: Sequence[str], *, known: Collection[str], suffix: str = "", prefix: str = "", attached: bool = False
 ) -> list[list[str]]:
-    """The parts of a word that training merges within.
+    """Cut a word into the parts that training merges within.
 
-    Characters that are not known are left out, and a word is cut there; also behind the first character of what looks like the
-    suffix, or like the prefix at the beginning of the word: `a##b` is whole with the prefix `##`, and `##b` is `#`, `### ##b`.
+    Unknown characters are removed, and the word is cut there. It is also cut after the first character of text that looks like
+    the suffix, or like the prefix at the start of the word: with the prefix `##`, `a##b` is not cut, and `##b` is `#`, `### ##b`.
     """
     marked = mark_word(word, suffix=suffix, prefix=prefix, attached=attached)
     text = [character if character in known else "" for character in word]
@@ -57,9 +57,9 @@ def cut_word(
 def look_up_symbols(
     symbols: Sequence[str], known: Collection[str], *, unk: str, byte_fallback: bool = False, fuse_unk: bool = False
 ) -> list[str]:
-    """The symbols that a model encodes: an unknown one is `unk`, or its bytes; with `fuse_unk` one for several in a row.
+    """The symbols that a model encodes. An unknown symbol becomes `unk` or its bytes; `fuse_unk` joins adjacent ones.
 
-    With byte fallback `é` is `<0xC3> <0xA9>`.
+    With byte fallback, `é` is `<0xC3> <0xA9>`.
     """
     found: list[str] = []
     after_unknown = False

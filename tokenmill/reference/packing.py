@@ -1,6 +1,6 @@
-"""Packing in plain Python: what `packing.py` and its kernels are held to by the tests.
+"""Packing in plain Python. The tests compare `dataset/packing.py` and its kernels with it.
 
-A block is a list of parts `(document, start, tokens)`, where the tokens of a document are followed by EOS if there is one.
+A block is a list of parts `(document, start, tokens)`. The tokens of a document are followed by EOS, if there is one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Block = list[Part]
 
 
 def pack(documents: Sequence[Sequence[int]], block: int, mode: str, eos: int | None) -> list[Block]:
-    """The blocks of `documents`; those that are not full are not padded."""
+    """Pack `documents` into blocks. Blocks that are not full are not padded."""
     ended = [[*tokens, *([] if eos is None else [eos])] for tokens in documents]
     if mode == "concat":
         return join(ended, block)
@@ -23,12 +23,12 @@ def pack(documents: Sequence[Sequence[int]], block: int, mode: str, eos: int | N
 
 
 def cuts(tokens: Sequence[int], block: int) -> range:
-    """Where the parts of a document begin; a document without a token has none."""
+    """The places where the parts of a document begin. A document without tokens has no part."""
     return range(0, len(tokens), block)
 
 
 def join(documents: Sequence[Sequence[int]], block: int) -> list[Block]:
-    """Documents one behind the other, a new block every `block` tokens."""
+    """Concatenate documents, and begin a new block every `block` tokens."""
     blocks: list[Block] = []
     room = 0
     for document, tokens in enumerate(documents):
@@ -44,7 +44,10 @@ def join(documents: Sequence[Sequence[int]], block: int) -> list[Block]:
 
 
 def fit(parts: Sequence[Part], block: int) -> list[Block]:
-    """The largest part first, each into the block with the least room for it: of several, that which came to this room last."""
+    """Place the largest part first, each in the block with the least room that fits it.
+
+    If several blocks have this room, the one that reached it last is used.
+    """
     blocks: list[list[int]] = []
     by_room: dict[int, list[int]] = {}
     for number in sorted(range(len(parts)), key=lambda number: -len(parts[number][2])):

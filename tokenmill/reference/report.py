@@ -1,4 +1,4 @@
-"""What a report counts, in plain Python: the oracle of `kernels/measure.py`."""
+"""The counts of a report in plain Python. Tests use it as the oracle of `kernels/measure.py`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 
 def measure_document(text: str) -> tuple[int, int]:
-    """Characters, and words: runs of characters without the property White_Space. `a  bé` has 5 and 2."""
+    """The numbers of characters and of words (runs of characters without the property White_Space): 5 and 2 for `a  bé`."""
     import regex
 
     return len(text), len(regex.findall(r"\S+", text))
 
 
 def join_words(tokens: Sequence[tuple[bytes, int]], *, spaced: bool) -> bytes:
-    """Tokens, each with its role (1: begins a word, 2: ends one), decoded; `spaced`: with a space between words.
+    """Decode tokens, given with their roles (1: begins a word, 2: ends a word). `spaced`: put a space between words.
 
     `(b"ab", 1), (b"c", 2), (b"d", 0)` gives `abc d`.
     """
@@ -26,7 +26,7 @@ def join_words(tokens: Sequence[tuple[bytes, int]], *, spaced: bool) -> bytes:
 
 
 def find_difference(decoded: bytes, text: bytes) -> int:
-    """Where two texts first differ, -1 where they are the same: `ab` and `abc` do at 2."""
+    """The place of the first difference between two texts, -1 if they are equal: 2 for `ab` and `abc`."""
     if decoded == text:
         return -1
     pairs = zip(decoded, text, strict=False)

@@ -1,9 +1,9 @@
-"""Thrift's compact protocol in plain Python: what the kernel `scan_struct` is held to by the tests.
+"""Reads Thrift's compact protocol in plain Python. The tests compare the kernel `scan_struct` with it.
 
     15 06 38 02 61 62 00   ->   [(1, 5, 3), (4, 8, b"ab")]: fields in their order, as number, type and value
 
-A value is an int, bytes (of a double and a UUID too), a bool, or again such fields; a list is its elements and their type, a map
-its keys and values in turn. Source: the Thrift specification, "Thrift Compact protocol encoding".
+A value is an int, bytes (also for a double or a UUID), a bool, or the fields of a struct. A list is its elements and their type;
+a map is its keys and values, alternating. Source: the Thrift specification, "Thrift Compact protocol encoding".
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Field = tuple[int, int, Any]
 
 
 class Refused(Exception):
-    """What is no struct, or one with more than so many structs and lists within each other."""
+    """The bytes are not a struct, or structs and lists are nested too deeply."""
 
 
 class Reader:
-    """Values out of `content`, one behind the other."""
+    """Reads values from `content`, one after the other."""
 
     def __init__(self, content: bytes, deepest: int) -> None:
         self._content = content
@@ -30,7 +30,7 @@ class Reader:
         self.position = 0
 
     def read_struct(self, depth: int = 1) -> list[Field]:
-        """Its fields, the last one before a zero byte."""
+        """Read the fields of a struct, up to a zero byte."""
         fields: list[Field] = []
         last = 0
         while head := self._take(1)[0]:
@@ -77,7 +77,7 @@ class Reader:
         return [self._read_value(kinds[place % len(kinds)], depth) for place in range(count)]
 
     def _read_number(self, kind: int) -> int:
-        """A zigzag number: 3 is -2."""
+        """Read a zigzag number: 3 is -2."""
         raw = self._read_varint()
         number = raw >> 1 ^ -(raw & 1)
         if not -(1 << _BITS[kind] - 1) <= number < 1 << _BITS[kind] - 1:

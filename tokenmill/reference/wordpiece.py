@@ -1,8 +1,8 @@
-"""WordPiece in plain Python, a few obvious lines each: the definition that the kernels are held to by the tests.
+"""WordPiece in plain Python, in short functions. It is the definition that the tests compare the kernels with.
 
-Words are lists of symbols: the first symbol of a word as it is, the others behind the prefix `##`. The algorithm is that of
-Schuster and Nakajima, "Japanese and Korean voice search" (2012): the pair is merged that makes the likelihood of the corpus grow
-most, which is the one with the highest count(xy) / (count(x) * count(y)).
+Words are lists of symbols; all symbols but the first of a word have the prefix `##`. The algorithm is that of Schuster and
+Nakajima, "Japanese and Korean voice search" (2012): it merges the pair that increases the likelihood of the corpus most, which is
+the pair with the highest count(xy) / (count(x) * count(y)).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ PREFIX = "##"
 
 
 def split_word(word: Sequence[str], prefix: str = PREFIX) -> list[str]:
-    """Symbols of a word: `"low"` is `["l", "##o", "##w"]`."""
+    """Split a word into symbols: `"low"` is `["l", "##o", "##w"]`."""
     return [prefix * (place > 0) + symbol for place, symbol in enumerate(word)]
 
 
 def join_pair(pair: Pair, prefix: str = PREFIX) -> str:
-    """What a pair makes: `("l", "##o")` makes `lo`, `("##o", "##w")` makes `##ow`."""
+    """The product of a pair: `("l", "##o")` makes `lo`, `("##o", "##w")` makes `##ow`."""
     return pair[0] + pair[1][len(prefix) :]
 
 
@@ -45,7 +45,7 @@ def score_pairs(words: Sequence[Sequence[str]], counts: Sequence[int]) -> dict[P
 
 
 def sort_alphabet(symbols: Iterable[str], prefix: str = PREFIX) -> list[str]:
-    """Symbols in order of id: those that words begin with, then those that continue them, both by code point."""
+    """Sort symbols in order of id: first those that begin words, then those that continue them, both by code point."""
     return sorted(symbols, key=lambda symbol: (len(symbol) > len(prefix) and symbol.startswith(prefix), symbol))
 
 
@@ -57,7 +57,7 @@ def train_wordpiece(
     forbidden: frozenset[str] = frozenset(),
     min_count: int = 1,
 ) -> list[tuple[Pair, int]]:
-    """The merge rules in order, each with the pair's count when it was chosen; `words` and options as in `reference.train_bpe`.
+    """The merge rules in order, each with the pair's count when it was chosen; arguments as in `reference.bpe.train_bpe`.
 
     >>> words = [(split_word(word), count) for word, count in [("low", 5), ("lower", 2), ("newest", 6), ("widest", 3)]]
     >>> train_wordpiece(words, 3)
@@ -84,7 +84,7 @@ def train_wordpiece(
 
 
 def match_word(word: str, vocab: Collection[str], prefix: str = PREFIX) -> list[str] | None:
-    """The longest token that a word begins with, then the longest that continues it, and so on; None where none fits.
+    """Match the longest token that a word begins with, then the longest that continues it, and so on. None if none fits.
 
     `match_word("lows", {"lo", "##w", "##ws", "##s"})` is `["lo", "##ws"]`.
     """
@@ -103,7 +103,7 @@ def match_word(word: str, vocab: Collection[str], prefix: str = PREFIX) -> list[
 def encode_word(
     word: str, vocab: Mapping[str, int], *, unk: int, most_characters: int | None = 100, prefix: str = PREFIX
 ) -> list[int]:
-    """Ids of a word, `unk` alone where it has too many characters or is not made up by tokens."""
+    """The ids of a word; only `unk` if it has too many characters or cannot be split into tokens."""
     if most_characters is not None and len(word) > most_characters:
         return [unk]
     tokens = match_word(word, vocab, prefix)

@@ -1,4 +1,4 @@
-"""A report as one HTML page: styles and plots inside it, no scripts, nothing from elsewhere. A table beside each plot."""
+"""Renders a report as one self-contained HTML page, with inline styles and plots and without scripts. Each plot has a table."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tokenmill.report.page import NOTES, STYLE
 from tokenmill.report.wording import count, percent, ratio, rows_of
 from tokenmill.unicode_text import show_printable as show
 
-#: Groups of a plot, and of the table beside it; all of them are in the JSON.
+#: The number of groups in a plot and in its table. The JSON contains all of them.
 PLOTTED_GROUPS, SHOWN_GROUPS = 20, 200
 
 
 def render(report: Report) -> str:
-    """The page, from `<!DOCTYPE html>` on."""
+    """Render the complete page."""
     names = ", ".join(show(tokenizer.name) for tokenizer in report.tokenizers)
     body = [
         f"<h1>Tokenizer report</h1><p class='lead'>{escape(names)}</p>",
@@ -37,7 +37,7 @@ def render(report: Report) -> str:
 
 
 def describe_texts(report: Report) -> list[str]:
-    """Large numbers: what was read."""
+    """The totals of the texts, in large digits."""
     texts = report.texts
     tiles = {"documents": texts.documents, "bytes": texts.bytes, "characters": texts.characters, "words": texts.words}
     if texts.empty:
@@ -49,7 +49,7 @@ def describe_texts(report: Report) -> list[str]:
 
 
 def compare(report: Report) -> list[str]:
-    """Plots of the ratios where there is more than one tokenizer, and the table of all numbers."""
+    """The table of all numbers, and plots of the ratios if there are several tokenizers."""
     tokenizers = report.tokenizers
     plots = []
     if len(tokenizers) > 1:
@@ -87,7 +87,7 @@ def describe_groups(report: Report) -> list[str]:
 
 
 def describe_tokenizer(tokenizer: TokenizerReport, number: int) -> list[str]:
-    """One tokenizer: tokens per document, how often its tokens are used, and the tokens themselves."""
+    """One tokenizer: tokens per document, the use of its tokens, and the tokens themselves."""
     name, use = show(tokenizer.name), tokenizer.vocabulary
     plots = []
     if tokenizer.lengths is not None:
@@ -120,7 +120,7 @@ def describe_tokens(tokenizer: TokenizerReport) -> str:
 
 
 def describe_changes(tokenizer: TokenizerReport) -> str:
-    """Documents that decoding does not give back."""
+    """The documents that decoding does not restore."""
     if not tokenizer.changes:
         return ""
     numbers = tokenizer.numbers
@@ -133,13 +133,13 @@ def describe_changes(tokenizer: TokenizerReport) -> str:
 
 
 def figure(plot: str, caption: str, legend: Sequence[str] = ()) -> str:
-    """A plot with its caption, and what its colours stand for."""
+    """A plot with its caption and a legend of its colours."""
     keys = "".join(f"<li><i class='k{place % svg.SERIES}'></i>{escape(label)}</li>" for place, label in enumerate(legend))
     return f"<figure><figcaption>{escape(caption)}</figcaption>{f'<ul class=keys>{keys}</ul>' if keys else ''}{plot}</figure>"
 
 
 def pair(figures: Sequence[str]) -> str:
-    """Figures side by side where there is room."""
+    """Figures side by side, if there is room."""
     return f"<div class='plots'>{''.join(figures)}</div>" if figures else ""
 
 
@@ -149,7 +149,7 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, n
 
 
 def raw_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = True) -> str:
-    """The same of cells that are HTML already."""
+    """As `table`, but the cells are HTML already."""
     heads = "".join(f"<th scope='col'>{escape(cell)}</th>" for cell in head)
     body = "".join(
         f"<tr><th scope='row'>{first}</th>{''.join(f'<td>{cell}</td>' for cell in rest)}</tr>" for first, *rest in rows
@@ -162,7 +162,7 @@ def raw_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], 
 
 
 def code(text: str) -> str:
-    """A token."""
+    """A token as HTML."""
     return f"<code><bdi>{escape(show(text))}</bdi></code>"
 
 

@@ -1,4 +1,4 @@
-"""A report as JSON, for programs: stable keys in a fixed order, described in `docs/report.md`. Ratios have six decimals."""
+"""Renders a report as JSON with stable keys in a fixed order, as described in `docs/report.md`. Ratios have six decimals."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tokenmill.report.numbers import Group, Report, TokenCount, TokenizerReport,
 
 
 def render(report: Report) -> str:
-    """The report as indented JSON that ends with a newline."""
+    """Render the report as indented JSON that ends with a newline."""
     return json.dumps(to_object(report), ensure_ascii=False, indent=1) + "\n"
 
 
 def to_object(report: Report) -> dict[str, Any]:
-    """The report as what JSON holds."""
+    """The report as a JSON object."""
     names = [tokenizer.name for tokenizer in report.tokenizers]
     return {
         "format": schemas.REPORT_FORMAT,

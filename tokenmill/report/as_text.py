@@ -1,4 +1,4 @@
-"""A report as plain text for people: aligned tables, a column for each tokenizer."""
+"""Renders a report as plain text: aligned tables with a column for each tokenizer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tokenmill.report.numbers import Report, TokenizerReport, TokenNumbers
 from tokenmill.report.wording import count, percent, ratio, rows_of
 from tokenmill.unicode_text import show_printable as show
 
-#: Groups and bars beyond these are in the JSON and the HTML.
+#: The number of groups shown. The JSON and the HTML have more.
 SHOWN_GROUPS = 20
 _BAR_WIDTH = 40
 _WIDTH = 100
 
 
 def render(report: Report) -> str:
-    """The report as lines of text that end with a newline."""
+    """Render the report as text that ends with a newline."""
     sections = [describe_texts(report), align(rows_of(report), heads=1)]
     if report.by is not None:
         sections.append(describe_groups(report))
@@ -29,7 +29,7 @@ def render(report: Report) -> str:
 
 
 def describe_texts(report: Report) -> list[str]:
-    """What was read, in one line or two."""
+    """The totals of the texts, in one or two lines."""
     texts = report.texts
     lines = [
         f"texts  {texts.documents:,} documents, {texts.empty:,} of them empty; {texts.bytes:,} bytes, "
@@ -41,7 +41,7 @@ def describe_texts(report: Report) -> list[str]:
 
 
 def describe_groups(report: Report) -> list[str]:
-    """The groups as a table, those of the most bytes first."""
+    """The groups as a table, those with the most bytes first."""
     ratios = ("bytes/token", "tokens/word") if len(report.tokenizers) > 1 else ("bytes/token", "characters/token", "tokens/word")
     names = [name for tokenizer in report.tokenizers for name in (show(tokenizer.name), *[""] * (len(ratios) - 1))]
     rows = [["", "", "", "", *names]] if len(report.tokenizers) > 1 else []
@@ -76,7 +76,7 @@ def describe_lengths(tokenizer: TokenizerReport) -> list[str]:
 
 
 def describe_tokens(tokenizer: TokenizerReport) -> list[str]:
-    """Tokens most used, never used and unreachable, as many as the report holds."""
+    """The most used, unused and unreachable tokens, as many as the report contains."""
     use = tokenizer.vocabulary
     lines = _list("most used", (f"{token.shown} {token.count:,}" for token in use.most_used), len(use.most_used))
     lines += _list("never used", (token.shown for token in use.unused_tokens), use.unused)
@@ -85,7 +85,7 @@ def describe_tokens(tokenizer: TokenizerReport) -> list[str]:
 
 
 def describe_changes(tokenizer: TokenizerReport) -> list[str]:
-    """Some documents that do not come back."""
+    """Some documents that decoding does not restore."""
     lines = [
         f"             {show(change.document)}, byte {change.byte:,}: {change.text!r} comes back as {change.decoded!r}"
         for change in tokenizer.changes
@@ -109,7 +109,7 @@ def _list(label: str, entries: Iterable[str], number: int) -> list[str]:
 
 
 def align(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,), heads: int = 0) -> list[str]:
-    """Rows of cells as lines, columns to the right but those in `left`; with a rule below the first `heads` rows."""
+    """Align rows of cells as lines, with a rule below the first `heads` rows. Columns not in `left` are right-aligned."""
     widths = [max(map(measure_width, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(_pad(cell, width, place in left) for place, (cell, width) in enumerate(zip(row, widths, strict=True)))
@@ -126,7 +126,7 @@ def _pad(cell: str, width: int, to_left: bool) -> str:
 
 
 def measure_width(text: str) -> int:
-    """Columns of a terminal that a text takes: East Asian characters take two, combining ones none."""
+    """The width of a text in terminal columns: East Asian characters take two, combining characters none."""
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text
     )

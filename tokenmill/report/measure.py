@@ -1,5 +1,6 @@
-"""Measuring batches of texts: what they hold, and what each tokenizer makes of them. Arrays in, sums out; memory does not grow
-with the texts, only with the vocabulary and the number of groups.
+"""Measures batches of texts and their encodings by each tokenizer, and adds up the numbers.
+
+The memory depends on the vocabulary and the number of groups, not on the size of the texts.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from tokenmill.report.sums import LENGTH, OF_TEXTS, OF_TOKENIZER, TEXTS, TOKEN, 
 from tokenmill.text.normalizers import Normalizer
 from tokenmill.tokenizer import Tokenizer
 
-#: Groups are for languages, sources and files: a column of ids would be a table as large as the corpus.
+#: Groups are for languages, sources and files. A column of ids would make a table as large as the corpus.
 MOST_GROUPS = 10_000
-#: Every id up to the largest has a counter.
+#: The limit on the largest id, because every id up to it has a counter.
 MOST_ROWS = 1 << 24
-#: How many of the documents that do not come back are shown, and how much of each.
+#: How many of the documents that decoding does not restore are kept, and how much of each.
 MOST_CHANGES = 5
 _EXCERPT_BYTES = 40
 
 
 @dataclass(frozen=True)
 class Change:
-    """A document that decoding does not give back: where they first differ, and what follows in the text and in what was decoded.
+    """A document that decoding does not restore: the first difference, with excerpts of the text and of the decoded text.
 
     `byte` counts from the start of the document.
     """
@@ -51,7 +52,7 @@ class _Texts(NamedTuple):
 
 
 class Measurement:
-    """Measures texts under several tokenizers. Not for two threads at once. Raises `UsageError` for ids too large to count.
+    """Measures texts with several tokenizers. Not thread-safe. Raises `UsageError` for ids that are too large to count.
 
     >>> measurement = Measurement([tokenizer])
     >>> measurement.add(["one", "two words"], groups=["en", "en"])
@@ -65,14 +66,14 @@ class Measurement:
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew, with the same tokenizers: cheaper than another `Measurement`."""
+        """Start again with the same tokenizers. This is cheaper than a new `Measurement`."""
         self._groups = _GroupSums()
         for part in self._parts:
             part.clear()
 
     @property
     def normalizers(self) -> list[Normalizer]:
-        """Those of the tokenizers."""
+        """The normalizers of the tokenizers."""
         return self._normalizers
 
     def add(
@@ -82,8 +83,10 @@ class Measurement:
         groups: str | pa.Array | Sequence[str] = "",
         name_document: Callable[[int], str] = lambda place: f"text {place}",
     ) -> None:
-        """Add a batch of valid texts: `groups` is one name for all or one for each, `name_document` gives the name of a text by
-        its place in the batch. Raises `UsageError` for more than `MOST_GROUPS` groups.
+        """Add a batch of valid texts. Raises `UsageError` for more than `MOST_GROUPS` groups.
+
+        `groups` is one name for all texts or a name for each. `name_document` returns the name of a text from its place in the
+        batch.
         """
         batch = self._measure(large_strings(texts))
         names, codes = _number_groups(groups)
@@ -100,12 +103,12 @@ class Measurement:
 
     @property
     def changes(self) -> list[list[Change]]:
-        """Of each tokenizer, the first documents that did not come back."""
+        """For each tokenizer, the first documents that decoding did not restore."""
         return [list(part.changes) for part in self._parts]
 
     @property
     def tokens(self) -> int:
-        """Tokens of the first tokenizer so far."""
+        """The number of tokens of the first tokenizer so far."""
         return int(self._parts[0].counts.sum())
 
     def _measure(self, array: pa.LargeStringArray) -> _Texts:
@@ -120,13 +123,13 @@ class Measurement:
 
 
 class _GroupSums:
-    """Sums by group: rows of numbers for documents are added to the group of each."""
+    """Sums by group. The numbers of each document are added to its group."""
 
     def __init__(self) -> None:
         self.sums: dict[str, np.ndarray] = {}
 
     def add(self, names: Sequence[str], codes: np.ndarray | None, rows: np.ndarray) -> None:
-        """`rows` int64[k, d]; `codes` int64[d] are the documents' places in `names`, None where there is one name for all."""
+        """Add `rows` int64[k, d]. `codes` int64[d] are the places of the documents' groups in `names`, None for one group."""
         if codes is None:
             self._add(names[0], rows.sum(axis=1))
             return
@@ -145,13 +148,13 @@ class _GroupSums:
 
 
 def check_groups(number: int) -> None:
-    """`UsageError` where there are more groups than a report is for."""
+    """Raise `UsageError` for more groups than a report supports."""
     if number > MOST_GROUPS:
         raise UsageError(f"more than {MOST_GROUPS:,} groups; group by a column of few values, such as a language")
 
 
 class _TokenizerSums:
-    """What one tokenizer makes of the texts."""
+    """The sums of one tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         if tokenizer.embedding_rows > MOST_ROWS:
@@ -220,7 +223,7 @@ class _TokenizerSums:
 
 
 def _describe_change(name: str, byte: int, text: bytes, decoded: bytes) -> Change:
-    """Excerpts from where the two differ; never from the middle of a character of the text."""
+    """Make excerpts from the first difference on. They never begin inside a character of the text."""
     while byte and byte < len(text) and text[byte] & 0xC0 == 0x80:
         byte -= 1
     excerpts = (data[byte : byte + _EXCERPT_BYTES].decode("utf-8", "replace") for data in (text, decoded))
@@ -228,7 +231,7 @@ def _describe_change(name: str, byte: int, text: bytes, decoded: bytes) -> Chang
 
 
 def _spell_all(tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes of every id end to end (uint8) and where each begins and ends (int64[rows + 1]); special tokens have none."""
+    """The bytes of all ids end to end (uint8), and their offsets (int64[rows + 1]). Special tokens have no bytes."""
     model = tokenizer.model
     special = {model.vocab[token] for token in model.special_tokens}
     sizes = np.zeros(tokenizer.embedding_rows + 1, np.int64)
@@ -239,7 +242,7 @@ def _spell_all(tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _list_roles(tokenizer: Tokenizer) -> np.ndarray:
-    """What each id does in decoding, as bits of `kernels/measure.py`: uint8[rows]."""
+    """uint8[rows]: the role of each id in decoding, as bits defined in `kernels/measure.py`."""
     model = tokenizer.model
     roles = np.zeros(tokenizer.embedding_rows, np.uint8)
     roles[list(model.word_starts)] |= BEGINS

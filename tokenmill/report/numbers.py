@@ -1,4 +1,4 @@
-"""A report: frozen dataclasses of numbers, made from the sums of the texts and from the tokenizers themselves."""
+"""A report as frozen dataclasses of numbers, computed from the sums of the texts and from the tokenizers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tokenmill.report.sums import LENGTH, OF_TEXTS, OF_TOKENIZER, TEXTS, TOKEN, 
 from tokenmill.report.vocabulary import Unreachable, count_covering, find_unreachable, rank_counts, spell_token
 from tokenmill.tokenizer import Tokenizer
 
-#: How many tokens of a kind are shown.
+#: How many tokens of each kind are shown.
 SHOWN_TOKENS = 20
 COVERED_PERCENTS = (50, 90, 99)
 
 
 @dataclass(frozen=True)
 class TextNumbers:
-    """What texts hold. `words` are runs of characters without Unicode's White_Space, whatever a pre-tokenizer calls a word."""
+    """The numbers of the texts. `words` are runs of characters without Unicode's White_Space, for any pre-tokenizer."""
 
     documents: int
     empty: int
@@ -32,10 +32,10 @@ class TextNumbers:
 
 @dataclass(frozen=True)
 class TokenNumbers:
-    """What a tokenizer made of the documents that it could encode, with their bytes, characters and words.
+    """The numbers of a tokenizer for the documents that it could encode, with their bytes, characters and words.
 
-    `unknown`: unk tokens among the tokens; `changed`: documents, among the `checked` ones, that decoding does not give back.
-    Ratios are None where there is nothing to divide by.
+    `unknown`: the unk tokens among the tokens; `changed`: the documents among the `checked` ones that decoding does not restore.
+    A ratio is None if its divisor is 0.
     """
 
     documents: int
@@ -57,7 +57,7 @@ class TokenNumbers:
 
     @property
     def tokens_per_word(self) -> float | None:
-        """Fertility: 1.3 says that a word takes 1.3 tokens on average."""
+        """The fertility: 1.3 means that a word takes 1.3 tokens on average."""
         return _divide(self.tokens, self.words)
 
     @property
@@ -67,7 +67,7 @@ class TokenNumbers:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Tokens per document. `histogram`: (fewest, most, documents), the borders being powers of two; percentiles are exact."""
+    """Tokens per document. `histogram`: (fewest, most, documents), with powers of two as borders. Percentiles are exact."""
 
     mean: float
     shortest: int
@@ -80,9 +80,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class TokenCount:
-    """A token in the visible form, its text (None where it ends inside a character), how people see it, and how often the texts
-    used it.
-    """
+    """A token in visible form, its text (None if it ends inside a character), its display form, and its count in the texts."""
 
     id: int
     token: str
@@ -93,10 +91,10 @@ class TokenCount:
 
 @dataclass(frozen=True)
 class VocabularyUse:
-    """Which tokens the texts used. `size` = `special` + `used` + `unused`, where special tokens are counted by themselves.
+    """Which tokens the texts used. `size` = `special` + `used` + `unused`; special tokens are counted only as such.
 
-    `covering`: (percent, tokens), how many of the most used tokens make up so much of the text; `by_rank`: (rank, count) of some
-    tokens, most used first. Of `most_used`, `unused_tokens` (by id) and `unreachable_tokens`, the first ones.
+    `covering`: (percent, tokens), how many of the most used tokens make up this share of the text. `by_rank`: (rank, count) of
+    some tokens, most used first. `most_used`, `unused_tokens` (by id) and `unreachable_tokens` contain only the first tokens.
     """
 
     size: int
@@ -113,7 +111,7 @@ class VocabularyUse:
 
 @dataclass(frozen=True)
 class TokenizerReport:
-    """All about one tokenizer. `not_encoded`: documents with a character that it has no token for."""
+    """The part of a report about one tokenizer. `not_encoded`: documents with a character that it has no token for."""
 
     name: str
     sha256: str
@@ -130,7 +128,7 @@ class TokenizerReport:
 
 @dataclass(frozen=True)
 class Group:
-    """A group of the texts, such as a language: what it holds, and what each tokenizer made of it."""
+    """A group of the texts, such as a language: its numbers, and those of each tokenizer."""
 
     name: str
     texts: TextNumbers
@@ -139,7 +137,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Report:
-    """A report on one tokenizer or several, over the same texts. `by`: what the groups are; `rejected`: records never read."""
+    """A report on one or more tokenizers for the same texts. `by`: what the groups are; `rejected`: the number of rejects."""
 
     texts: TextNumbers
     rejected: int
@@ -155,7 +153,7 @@ def measure_texts(
     groups: Sequence[str] | None = None,
     by: str = "group",
 ) -> Report:
-    """The report on texts that are at hand; `groups` names the group of each.
+    """Make the report on texts in memory; `groups` names the group of each.
 
     >>> measure_texts({"mine": tokenizer}, ["one", "two words"]).texts.words
     3
@@ -174,9 +172,9 @@ def make_report(
     rejected: int = 0,
     shown: int = SHOWN_TOKENS,
 ) -> Report:
-    """A report from the sums of all texts, in the schema `REPORT_SUMS`, and the changes of each tokenizer.
+    """Make a report from the sums of all texts (schema `REPORT_SUMS`) and the changes of each tokenizer.
 
-    Groups are sorted by their bytes, largest first. Raises `UsageError` for more groups than a report is for.
+    Groups are sorted by their bytes, largest first. Raises `UsageError` for more groups than a report supports.
     """
     by_group = read_groups(sums)
     check_groups(len(by_group))
@@ -213,7 +211,7 @@ def _make_group(name: str, sums: Mapping[tuple[int, str], int], tokenizers: int)
 
 
 def _describe_lengths(lengths: np.ndarray, documents: np.ndarray) -> Lengths | None:
-    """From distinct lengths (int64[n], ascending) and how many documents have each."""
+    """Describe distinct lengths (int64[n], ascending), given the number of documents of each length."""
     if not lengths.size:
         return None
     up_to, total = np.cumsum(documents), int(documents.sum())
@@ -221,7 +219,7 @@ def _describe_lengths(lengths: np.ndarray, documents: np.ndarray) -> Lengths | N
     def percentile(percent: int) -> int:
         return int(lengths[np.searchsorted(up_to * 100, total * percent)])
 
-    # 0, 1, 2 to 3, 4 to 7 ...: the number of bits, which frexp gives as the exponent.
+    # The bins are 0, 1, 2 to 3, 4 to 7, ...: the number of bits, which frexp returns as the exponent.
     bins = np.frexp(lengths)[1]
     sums = np.bincount(bins, weights=documents).astype(np.int64)
     histogram = tuple((1 << number >> 1, max((1 << number) - 1, 0), int(count)) for number, count in enumerate(sums))
@@ -230,7 +228,7 @@ def _describe_lengths(lengths: np.ndarray, documents: np.ndarray) -> Lengths | N
 
 
 def _describe_use(tokenizer: Tokenizer, ids: np.ndarray, counts: np.ndarray, shown: int) -> VocabularyUse:
-    """From the ids that were used (int64[n], ascending) and how often each."""
+    """Describe the use of a vocabulary from the used ids (int64[n], ascending) and their counts."""
     model = tokenizer.model
     special = {model.vocab[token] for token in model.special_tokens}
     ordinary = ~np.isin(ids, list(special))

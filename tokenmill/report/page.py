@@ -1,4 +1,4 @@
-"""The fixed parts of the HTML page: its styles, for light and dark, and what the words in it mean."""
+"""The fixed parts of the HTML page: its styles, light and dark, and the explanations of its terms."""
 
 from __future__ import annotations
 

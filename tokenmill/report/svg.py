@@ -1,6 +1,6 @@
-"""Static plots as SVG, drawn by hand: bars, columns and curves. Colours are classes (`s0` ... `s5`), which the page gives them.
+"""Static SVG plots without a plotting library: bars, columns and curves. The page defines the colours of classes `s0` to `s5`.
 
-Every plot has a title and a description for those who do not see it. Lengths are in units of the view box, `WIDTH` wide.
+Every plot has a title and a description for screen readers. Lengths are in units of the view box, which is `WIDTH` wide.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _MARGIN = 92
 
 
 class Row(NamedTuple):
-    """One group of bars: a label, and a value for each series (None where there is none)."""
+    """One group of bars: a label, and a value for each series (None if it is missing)."""
 
     label: str
     values: tuple[float | None, ...]
 
 
 def draw_bars(title: str, rows: Sequence[Row], show: Callable[[float | None], str], *, colour_rows: bool = False) -> str:
-    """Bars to the right, one below the other, from 0; `show` writes a value behind its bar. A colour for each series or row."""
+    """Draw horizontal bars from 0, one below the other. `show` formats the value after a bar. Each series or row has a colour."""
     most = max((value for row in rows for value in row.values if value), default=1.0)
     parts, top = [], 4
     for place, row in enumerate(rows):
@@ -44,7 +44,7 @@ def draw_bars(title: str, rows: Sequence[Row], show: Callable[[float | None], st
 
 
 def draw_columns(title: str, columns: Sequence[tuple[str, int]], *, series: int = 0) -> str:
-    """Columns side by side, from 0, each with its value above and its label below."""
+    """Draw columns side by side from 0, each with its value above and its label below."""
     most = max((value for _, value in columns), default=0) or 1
     step = WIDTH / max(1, len(columns))
     bottom = _HEIGHT - 36
@@ -59,7 +59,7 @@ def draw_columns(title: str, columns: Sequence[tuple[str, int]], *, series: int 
 
 
 def draw_curve(title: str, points: Sequence[tuple[float, float]], *, across: str, up: str, series: int = 0) -> str:
-    """A line over two logarithmic axes, which `across` and `up` name, with a grid at powers of ten. All numbers are 1 or more."""
+    """Draw a line over two logarithmic axes, labelled `across` and `up`, with a grid at powers of ten. Numbers are 1 or more."""
     right, high = (max((math.log10(point[axis]) for point in points), default=1) or 1 for axis in (0, 1))
     bottom = _HEIGHT - 52
 
@@ -83,7 +83,7 @@ def draw_curve(title: str, points: Sequence[tuple[float, float]], *, across: str
 
 
 def draw_shares(title: str, shares: Sequence[tuple[str, int]]) -> str:
-    """One bar, cut into shares of the whole, from the left; the page names their colours."""
+    """Draw one bar, divided from the left into shares of the whole. The page has the legend of the colours."""
     total = sum(value for _, value in shares) or 1
     parts, left = [], 0.0
     for series, (_, value) in enumerate(shares):
@@ -113,7 +113,7 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "
 
 
 def _shorten(label: str) -> str:
-    """The end of a long label: of paths and names it tells more than the beginning."""
+    """Shorten a long label to its end, which says more about a path or name than the beginning."""
     return label if len(label) <= 24 else "…" + label[-23:]
 
 

@@ -1,4 +1,4 @@
-"""What of a vocabulary no text can use: tokens that encoding their own spelling does not give."""
+"""Finds the tokens of a vocabulary that no text can use: those that encoding their own text does not produce."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tokenmill.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Unreachable:
-    """A token, in the visible form, as `spell_token` has it and as people see it, and what the tokens stand for that its
-    spelling is encoded into instead.
+    """An unreachable token: its visible form, its text (see `spell_token`) and its display form.
+
+    `gives` are the texts of the tokens that it is encoded to instead.
     """
 
     id: int
@@ -27,14 +28,15 @@ class Unreachable:
 
 
 def find_unreachable(tokenizer: Tokenizer) -> list[Unreachable]:
-    """Tokens, by id, of two base symbols or more that encoding their own spelling does not give.
+    """Find the tokens of two or more base symbols that encoding their own text does not produce, in order of id.
 
-    Either no merges lead to them, or the normalizer changes them, or the pre-tokenizer cuts them in two. A byte token that ends
-    inside a character can stand in a text only beside others: it is unreachable where no merges lead to it. A WordPiece token
-    that continues words is unreachable where its characters would not stay together behind another of their kind. Base symbols
-    are there for whatever text comes, special and added tokens are not made by the model, and BPE tokens whose marks say that
-    they stand in the middle of words cannot be tried alone: they are not looked at. Byte tokens of characters that have a token
-    of their own are unreachable too.
+    A token is unreachable if no merges produce it, if the normalizer changes it, or if the pre-tokenizer cuts it. A byte token
+    that ends inside a character occurs only next to other tokens, so it is unreachable only if no merges produce it. A WordPiece
+    token that continues words is unreachable if the pre-tokenizer cuts it from a character of the same kind before it. Byte
+    tokens of characters with a token of their own are unreachable too.
+
+    Not checked are base symbols, special and added tokens, which the model does not make, and BPE tokens whose marks place them
+    inside words, which cannot be encoded alone.
     """
     model = tokenizer.model
     found = [*_find_broken(tokenizer, model.list_whole_tokens()), *_find_spare_bytes(tokenizer)]
@@ -43,7 +45,7 @@ def find_unreachable(tokenizer: Tokenizer) -> list[Unreachable]:
 
 
 def _find_broken(tokenizer: Tokenizer, ids: list[int]) -> list[Unreachable]:
-    """Of tokens that stand alone, those whose spelling is encoded into others."""
+    """Find the tokens, among those that can be a whole word, whose text is encoded to other tokens."""
     if not ids:
         return []
     model = tokenizer.model
@@ -59,9 +61,9 @@ def _find_broken(tokenizer: Tokenizer, ids: list[int]) -> list[Unreachable]:
 
 
 def _find_spare_bytes(tokenizer: Tokenizer) -> list[Unreachable]:
-    """Byte tokens such as `<0x41>` that no text uses: ASCII characters that have a token, and bytes that UTF-8 never holds.
+    """Find byte tokens that no text uses: `<0x41>` if the ASCII character has a token, and bytes that UTF-8 never contains.
 
-    Other bytes stand for characters that the alphabet lacks.
+    The other byte tokens encode characters that are not in the alphabet.
     """
     model = tokenizer.model
     if not model.alphabet.byte_fallback:
@@ -74,7 +76,7 @@ def _find_spare_bytes(tokenizer: Tokenizer) -> list[Unreachable]:
 
 
 def _find_cut(tokenizer: Tokenizer, token_id: int) -> Unreachable | None:
-    """A token that continues words, if what it stands for is cut from a character of its own kind before it."""
+    """The token, which continues words, if the pre-tokenizer cuts its text from a character of the same kind before it."""
     text = spell_token(tokenizer, token_id)
     if not text or tokenizer.pretokenizer.pretokenize(tokenizer.normalizer.normalize(text[0] + text)) == [text[0] + text]:
         return None
@@ -90,7 +92,7 @@ def _describe(tokenizer: Tokenizer, token_id: int, given: list[int]) -> Unreacha
 
 
 def spell_token(tokenizer: Tokenizer, token_id: int) -> str | None:
-    """The text that a token stands for, None where its bytes are not whole characters: `Ġthe` gives ` the`."""
+    """The text of a token, or None if its bytes are not whole characters: `Ġthe` gives ` the`."""
     try:
         return tokenizer.model.spellings[token_id].decode("utf-8")
     except UnicodeDecodeError:
@@ -98,14 +100,14 @@ def spell_token(tokenizer: Tokenizer, token_id: int) -> str | None:
 
 
 def _spell(model: Model, token_id: int) -> str:
-    """A token within another one's spelling; `?` where a character has none."""
+    """Show a token that another token's text is encoded to; `?` for a character without a token."""
     return showing.spell_out(model, token_id) if token_id in model.token_of_id else "?"
 
 
 def rank_counts(counts: np.ndarray) -> list[tuple[int, int]]:
-    """Counts of tokens in falling order at ranks of about equal distance in a logarithmic plot: `(rank, count)`, ranks from 1.
+    """Token counts in descending order as `(rank, count)`, at ranks spaced evenly on a logarithmic axis. Ranks begin at 1.
 
-    Of [5, 0, 9]: (1, 9), (2, 5).
+    The counts [5, 0, 9] give (1, 9), (2, 5).
     """
     ordered = np.sort(counts[counts > 0])[::-1]
     if not ordered.size:
@@ -115,7 +117,7 @@ def rank_counts(counts: np.ndarray) -> list[tuple[int, int]]:
 
 
 def count_covering(counts: np.ndarray, percent: int) -> int:
-    """How many of the most used tokens make up so much of the text: of [5, 0, 9], 50 % are 1."""
+    """How many of the most used tokens make up `percent` of the text: for the counts [5, 0, 9] and 50 %, this is 1."""
     ordered = np.cumsum(np.sort(counts)[::-1])
     if not ordered.size or not ordered[-1]:
         return 0

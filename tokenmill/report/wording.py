@@ -1,4 +1,4 @@
-"""What the forms for people share: how numbers are written, and the rows of the table that compares tokenizers."""
+"""Shared by the text and HTML reports: the format of numbers, and the rows of the table that compares tokenizers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ NOTHING = "–"
 
 
 def count(number: int) -> str:
-    """`1,234`."""
+    """Format a number: `1,234`."""
     return f"{number:,}"
 
 
 def ratio(number: float | None) -> str:
-    """Three decimals: `1.273`."""
+    """Format a ratio with three decimals: `1.273`."""
     return NOTHING if number is None else f"{number:,.3f}"
 
 
 def percent(part: int, whole: int) -> str:
-    """A share with as many digits as it takes to see it: `12.3 %`, `0.004 %`; 0 and 100 only where they are exact."""
+    """Format a share with enough digits to be visible: `12.3 %`, `0.004 %`. It shows 0 and 100 only if they are exact."""
     if not whole:
         return NOTHING
     if part in (0, whole):
@@ -32,7 +32,7 @@ def percent(part: int, whole: int) -> str:
 
 
 def rows_of(report: Report) -> list[list[str]]:
-    """The table that compares tokenizers: a row for each number, a column for each tokenizer, names in the first of each."""
+    """The table that compares tokenizers: a row for each number, a column for each tokenizer, with names in the first of each."""
     tokenizers = report.tokenizers
     rows = [["", *(show(tokenizer.name) for tokenizer in tokenizers)]]
     for label, value in _ROWS.items():
@@ -76,5 +76,5 @@ _ROWS: dict[str, Callable[[TokenizerReport], str]] = {
     "    90 %": lambda tokenizer: _covering(tokenizer, 90),
     "    99 %": lambda tokenizer: _covering(tokenizer, 99),
 }
-#: Rows that are left out where there is nothing to tell.
+#: The rows that are omitted if they are empty.
 _ONLY_IF_ANY = ("normalizer", "    of all tokens", "documents not encoded")
