@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 import pickle
+import random
 import sqlite3
 import struct
 import tarfile
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.reading import documents_of, read_all, rejects_of, write
@@ -331,6 +332,54 @@ def test_blocks_of_any_size_give_the_text(text: str, encoding: str, sizes: list[
 def test_utf_8_without_nuls_is_never_taken_for_another_encoding(text: str) -> None:
     content = text.encode()
     assert guess_wide_encoding(content) is None and not is_binary(content)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    text=st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]) | st.sampled_from("ab\n\t,"), max_size=80),
+    repeats=st.integers(1, 80),
+    inserted=st.lists(st.tuples(st.floats(0, 1), st.sampled_from([b"\0", b"\0\xff"])), min_size=1, max_size=2),
+)
+def test_text_with_one_or_two_nuls_is_never_utf_16(text: str, repeats: int, inserted: list[tuple[float, bytes]]) -> None:
+    head = text.encode() * repeats
+    for place, what in inserted:
+        at = int(place * len(head))
+        head = head[:at] + what + head[at:]
+    assert guess_wide_encoding(head[:4096]) is None
+
+
+def test_a_small_damaged_table_is_not_utf_16(tmp_path: Path) -> None:
+    for shift in range(2):
+        content = b"id,text\n1,a short text\n2" + b"," * shift + b",another\0" + b"\xff, and more\n"
+        assert guess_wide_encoding(content) is None
+        assert documents_of(read_all(write(tmp_path, content, name="a.csv")))[0] == ("a.csv:0", "a short text")
+
+
+ALPHABETS = ["abc de\n", "абв гд\n", "αβγ δ\n", "אבג ד\n", "ابت ث\n", "กขค ง\n"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@settings(deadline=None, max_examples=60)
+@given(text=st.sampled_from(ALPHABETS).flatmap(lambda letters: st.text(letters, min_size=8, max_size=300)))
+def test_utf_16_of_an_alphabet_is_found_from_eight_letters_on(text: str, encoding: str) -> None:
+    assume(len(set(text)) > 2)  # U+0E01 alone may be U+010E
+    assert guess_wide_encoding(text.encode(encoding)) == encoding
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@settings(deadline=None, max_examples=60)
+@given(chance=st.integers(0, 1 << 30).map(random.Random), lines=st.integers(4, 30), first=st.sampled_from([0x4E00, 0xAC00]))
+def test_east_asian_utf_16_is_found_in_a_few_lines(chance: random.Random, lines: int, first: int, encoding: str) -> None:
+    letters = [chr(first + chance.randrange(0x2B00)) for _ in range(lines * 20)]
+    text = "".join(letter + "\n" * (place % 20 == 19) for place, letter in enumerate(letters)) + "一二三"
+    assert guess_wide_encoding(text.encode(encoding)[:4096]) == encoding
+    assert guess_wide_encoding(text.encode("utf-8")[:4096]) is None
+
+
+@pytest.mark.parametrize("text", ["吾輩は猫である。名前はまだ無い。\n" * 4, "यह एक छोटा सा वाक्य है और यह दूसरा\n" * 2])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_of_other_scripts_is_found(text: str, encoding: str) -> None:
+    assert guess_wide_encoding(text.encode(encoding)) == encoding
 
 
 @pytest.mark.parametrize(("nuls", "binary"), [(8, False), (9, True)])

@@ -35,8 +35,14 @@ MOST_FOREIGN_CONTROLS, MOST_FOREIGN_CONTROL_SHARE = 4, 0.02
 _CONTROLS = bytes(byte for byte in range(32) if byte not in b"\t\n\v\f\r\b\x1b")
 #: A shorter text with NULs may be either.
 LEAST_WIDE_BYTES = 16
-#: Half of the bytes of UTF-16 text in Latin letters are NULs; of other letters, those of spaces and ends of lines alone.
-_UTF_16_NUL_SHARE = 0.3
+#: In UTF-16 the high bytes of Latin, Greek, Cyrillic and most other alphabets are control characters.
+_LEAST_HIGH_CONTROLS, _NARROW_SHARE = 5, 0.6
+#: In UTF-16 the low bytes of East Asian characters have all values, while those of text in another encoding read so are mostly
+#: ASCII. Spaces and ends of lines are ASCII in both.
+_LEAST_ASCII_BESIDE_WIDE, _SPREAD_SHARE, _EAST_ASIAN_SHARE = 3, 0.25, 0.8
+#: But those of kana are mostly ASCII too, under one high byte.
+_HIGH_OF_KANA, _KANA_SHARE = 0x30, 0.35
+_EAST_ASIAN = re.compile("[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff00-\uffef]")
 _MARK_DAMAGE = "tokenmill.mark"
 _DAMAGE = "\udcff"
 
@@ -65,34 +71,50 @@ def find_mark(head: bytes) -> str | None:
 
 
 def guess_wide_encoding(head: bytes) -> str | None:
-    """UTF-16 or UTF-32 without a mark, told by where its NULs stand; None for all else.
+    """UTF-16 or UTF-32 without a mark; None for all else, and for what is too short to tell.
+
+    Text in another encoding with one or two NULs is never taken for either.
 
     >>> guess_wide_encoding("a first line\\n".encode("utf-16-le"))
     'utf-16-le'
     """
-    if len(head) < LEAST_WIDE_BYTES or not head.count(0):
+    if len(head) < LEAST_WIDE_BYTES or not count_controls(head):
         return None
-    for encoding, width in (("utf-32-le", 4), ("utf-32-be", 4), ("utf-16-le", 2), ("utf-16-be", 2)):
-        if _looks_like(head, encoding, width):
-            return encoding
+    for encodings, width in ((("utf-32-le", "utf-32-be"), 4), (("utf-16-le", "utf-16-be"), 2)):
+        found = [encoding for encoding in encodings if _looks_like(head, encoding, width)]
+        if found:  # of both orders, the one whose high bytes vary less
+            return min(found, key=lambda encoding: len(set(_take_high(head, width, is_little=encoding.endswith("le")))))
     return None
 
 
+def _take_high(head: bytes, width: int, *, is_little: bool) -> bytes:
+    """The highest byte of each code unit."""
+    return head[width - 1 if is_little else 0 :: width]
+
+
 def _looks_like(head: bytes, encoding: str, width: int) -> bool:
-    """Whether all of it is text in that encoding, and its NULs are no more likely in another."""
+    """Whether all of it is text in that encoding, and is hardly text in another."""
     head = head[: len(head) // width * width]
-    high = head[width - 1 :: width] if encoding.endswith("le") else head[::width]
-    if head.count(0) != high.count(0) and width == 2:
-        return False
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeDecodeError:
         return False
     if any(ord(letter) < 32 and letter not in "\t\n\r\f\v" for letter in text):
         return False
-    if width == 4 or head.count(0) >= _UTF_16_NUL_SHARE * len(head):
+    return width == 4 or _is_utf_16(head, text, is_little=encoding.endswith("le"))
+
+
+def _is_utf_16(head: bytes, text: str, *, is_little: bool) -> bool:
+    """Whether the high bytes of `text` are those of an alphabet, or of East Asian text, and there are enough of them to tell."""
+    high, low = (_take_high(head, 2, is_little=order) for order in (is_little, not is_little))
+    controls, narrow = count_controls(high), sum(byte < 32 for byte in high)
+    if controls >= _LEAST_HIGH_CONTROLS and narrow >= _NARROW_SHARE * len(high):
         return True
-    return not is_utf_8(head) or count_controls(head) > MOST_CONTROL_SHARE * len(head)
+    if controls < _LEAST_ASCII_BESIDE_WIDE or is_utf_8(head):
+        return False
+    is_spread = sum(byte > 127 for byte in low) >= _SPREAD_SHARE * len(low)
+    is_spread = is_spread or high.count(_HIGH_OF_KANA) >= _KANA_SHARE * len(high)
+    return is_spread and len(_EAST_ASIAN.findall(text)) + narrow >= _EAST_ASIAN_SHARE * len(high)
 
 
 def is_utf_8(head: bytes) -> bool:
