@@ -122,7 +122,7 @@ def open_pair(name: str, data: Path, folder: Path, *, download: bool = False) ->
         raise BenchmarkError(f"{name!r} is not known; there are {', '.join(NAMES)}")
     if not path.exists():
         raise BenchmarkError(f"{path}: missing; give --data, a folder with vocab/{path.name}")
-    ours = Tokenizer.from_file(path)
+    ours = Tokenizer.from_file(path, pretokenizer=vocabulary.removesuffix("_base"))
     if peer == "tiktoken":
         return Pair(name, ours, _encode_by_tiktoken(vocabulary, path))
     return Pair(name, ours, _encode_by_hugging_face(huggingface.dumps(ours).decode()))

@@ -37,17 +37,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """The folder of real texts and vocabularies beside the checkout."""
+def own_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of real sentences, and of vocabularies learned from them, made on the spot."""
+    from tests import real_data  # which imports kernels
+
+    return real_data.write_folder(tmp_path_factory.mktemp("own") / "data")
+
+
+@pytest.fixture(scope="session", params=["own", "published"])
+def data_folder(request: pytest.FixtureRequest) -> Path:
+    """Real texts and vocabularies: those made on the spot, and the published ones where they lie beside the checkout."""
+    if request.param == "own":
+        own: Path = request.getfixturevalue("own_data")
+        return own
     if not SHARED_DATA.is_dir():
         pytest.skip("the folder ../shared/data is absent")
     return SHARED_DATA
 
 
 @pytest.fixture(scope="session")
-def ewt_texts(shared_data: Path) -> list[str]:
-    """The 12,544 training sentences of UD English EWT, in treebank order."""
+def real_texts(data_folder: Path) -> list[str]:
+    """Sentences: 2,500 of Python's documentation, and the 12,544 of the training part of UD English EWT."""
     import pyarrow.parquet as pq
 
-    texts: list[str] = pq.read_table(shared_data / "ewt" / "train.parquet", columns=["text"])["text"].to_pylist()
+    texts: list[str] = pq.read_table(data_folder / "ewt" / "train.parquet", columns=["text"])["text"].to_pylist()
     return texts

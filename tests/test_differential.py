@@ -29,9 +29,9 @@ AT_HAND = [name for name in NAMES if name not in ("llama3.1", "qwen3") or (DOWNL
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AT_HAND)
-def test_ids_of_random_documents_are_those_of_the_peer(name: str, shared_data: Path, ewt_texts: list[str]) -> None:
-    pair = open_pair(name, shared_data, DOWNLOADS)
-    documents = make_documents(DOCUMENTS, seed=7, real=ewt_texts)
+def test_ids_of_random_documents_are_those_of_the_peer(name: str, data_folder: Path, real_texts: list[str]) -> None:
+    pair = open_pair(name, data_folder, DOWNLOADS)
+    documents = make_documents(DOCUMENTS, seed=7, real=real_texts)
     outcome = compare(pair, put_in(pair.ours.added_tokens, documents, seed=7))
     assert outcome.documents == DOCUMENTS and outcome.different == [], describe(name, outcome, 0)
     assert outcome.explained < DOCUMENTS / 20, "characters of other Unicode versions are rare"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.corpora import make_texts
 from tests.strategies import rule_sets
-from tests.test_formats_tiktoken import VOCABULARIES, published, random_texts
+from tests.test_formats_tiktoken import VOCABULARIES, load_ranks, random_texts
 from tests.training import few_cases, train
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.formats import huggingface, recognition
@@ -66,10 +66,10 @@ class TestExport:
 
 @pytest.mark.jit
 @pytest.mark.parametrize("name", VOCABULARIES)
-def test_published_vocabularies(name: str, shared_data: Path, ewt_texts: list[str]) -> None:
-    _, tokenizer = published(shared_data, name)
+def test_vocabularies_of_rank_files(name: str, data_folder: Path, real_texts: list[str]) -> None:
+    _, tokenizer = load_ranks(data_folder, name)
     content = huggingface.dumps(tokenizer)
-    texts = [*ewt_texts[:1000], *random_texts(1000)]
+    texts = [*real_texts[:1000], *random_texts(1000)]
     assert tokenizer.encode_batch(texts).to_pylist() == ids_of_peer(peer_of(content), texts)
     assert recognition.loads(content).to_bytes() == tokenizer.to_bytes()
 

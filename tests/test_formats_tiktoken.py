@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tiktoken import Encoding
 
 from tests.corpora import make_texts
+from tests.real_data import RANK_FILES, read_ranks
 from tests.strategies import NASTY_FRAGMENTS
 from tests.training import few_cases, train
 from tokenmill.encoding import encoder
@@ -26,7 +27,7 @@ from tokenmill.reference import bpe as reference
 from tokenmill.reference.words import PATTERNS
 from tokenmill.tokenizer import Tokenizer
 
-VOCABULARIES = {"gpt2": "gpt2", "cl100k": "cl100k_base", "o200k": "o200k_base"}
+VOCABULARIES = {pretokenizer: name for name, pretokenizer in RANK_FILES.items()}
 BYTES = [bytes([byte]) for byte in range(256)]
 
 
@@ -36,8 +37,7 @@ def rank_file(tokens: list[bytes]) -> bytes:
 
 def peer_of(content: bytes, pattern: str) -> Any:
     """tiktoken itself, on the same ranks and without special tokens."""
-    ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in content.splitlines())}
-    return Encoding("peer", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    return Encoding("peer", pat_str=pattern, mergeable_ranks=read_ranks(content), special_tokens={})
 
 
 def random_texts(number: int, *, seed: int = 7) -> list[str]:
@@ -51,39 +51,71 @@ def random_texts(number: int, *, seed: int = 7) -> list[str]:
     return texts
 
 
-# --- published files --------------------------------------------------------------------------------------------------------
+# --- files of real texts, and published ones ----------------------------------------------------------------------------------
 
 
 @cache
-def published(folder: Path, name: str) -> tuple[bytes, Tokenizer]:
+def load_ranks(folder: Path, name: str) -> tuple[bytes, Tokenizer]:
     content = (folder / "vocab" / f"{VOCABULARIES[name]}.tiktoken").read_bytes()
-    return content, recognition.loads(content)
+    return content, recognition.loads(content, pretokenizer=name)
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize("name", VOCABULARIES)
-class TestPublished:
-    def test_ids_equal_those_of_tiktoken(self, name: str, shared_data: Path, ewt_texts: list[str]) -> None:
-        content, tokenizer = published(shared_data, name)
+class TestRankFiles:
+    def test_ids_equal_those_of_tiktoken(self, name: str, data_folder: Path, real_texts: list[str]) -> None:
+        content, tokenizer = load_ranks(data_folder, name)
         peer = peer_of(content, PATTERNS[name])
-        texts = [*ewt_texts[:2000], *random_texts(1500), *make_texts(100), " " * 200, "a" * 300]
+        texts = [*real_texts[:2000], *random_texts(1500), *make_texts(100), " " * 200, "a" * 300]
         assert tokenizer.encode_batch(texts).to_pylist() == peer.encode_ordinary_batch(texts, num_threads=1)
 
-    def test_every_token_is_merged_from_two(self, name: str, shared_data: Path) -> None:
+    def test_every_token_is_merged_from_two(self, name: str, data_folder: Path) -> None:
         """So looking words up before merging, as tiktoken does, changes nothing for these files."""
-        content, tokenizer = published(shared_data, name)
+        content, tokenizer = load_ranks(data_folder, name)
         assert len(tokenizer.merge_rules) == content.count(b"\n") - 256
         assert (tokenizer.model.ignore_merges, tokenizer.model.unmerged.ids.size) == (False, 0)
-        assert tokenizer.pretokenizer.name == name
 
-    def test_the_file_comes_back(self, name: str, shared_data: Path) -> None:
-        content, tokenizer = published(shared_data, name)
+    @pytest.mark.parametrize("data_folder", ["own"], indirect=True)
+    def test_rules_are_those_of_the_reference(self, name: str, data_folder: Path) -> None:
+        content, tokenizer = load_ranks(data_folder, name)
+        ranks, show = read_ranks(content), reference.visible_bytes()
+        recovered = [reference.recover_rule(token, ranks) for token in sorted(ranks, key=ranks.__getitem__) if len(token) > 1]
+        pairs = [["".join(show[byte] for byte in part) for part in rule] for rule in recovered if rule is not None]
+        assert [list(rule) for rule in tokenizer.merge_rules] == pairs
+
+    def test_the_file_comes_back(self, name: str, data_folder: Path) -> None:
+        content, tokenizer = load_ranks(data_folder, name)
         assert tokenizer.to_format("tiktoken") == {"ranks.tiktoken": content}
 
 
 @pytest.mark.jit
-def test_special_tokens_of_published_files(shared_data: Path) -> None:
-    _, tokenizer = published(shared_data, "cl100k")
+@pytest.mark.parametrize("name", VOCABULARIES)
+@pytest.mark.parametrize("data_folder", ["own"], indirect=True)
+def test_special_tokens_behind_a_gap(name: str, data_folder: Path) -> None:
+    content, plain = load_ranks(data_folder, name)
+    first = len(plain) + 5
+    specials = {"<|endoftext|>": first, "<|endofprompt|>": first + 18}
+    tokenizer = recognition.loads(content, pretokenizer=name, special_tokens=specials)
+    peer = Encoding("peer", pat_str=PATTERNS[name], mergeable_ranks=read_ranks(content), special_tokens=specials)
+    text = "Hello world<|endofprompt|> and<|endoftext|>"
+    assert tokenizer.encode(text, allow_special=True) == peer.encode(text, allowed_special="all")
+    assert tokenizer.encode(text) == peer.encode_ordinary(text)
+    assert (tokenizer.special_tokens, tokenizer.embedding_rows) == (tuple(specials), first + 19)
+
+
+@pytest.mark.parametrize("data_folder", ["own"], indirect=True)
+def test_other_rank_files_need_a_pretokenizer(data_folder: Path) -> None:
+    path = data_folder / "vocab" / "gpt2.tiktoken"
+    with pytest.raises(
+        UsageError, match=r"gpt2\.tiktoken: a tiktoken rank file does not say how text is cut into words; give its"
+    ):
+        Tokenizer.from_file(path)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("data_folder", ["published"], indirect=True)
+def test_special_tokens_of_published_files(data_folder: Path) -> None:
+    tokenizer = Tokenizer.from_file(data_folder / "vocab" / "cl100k_base.tiktoken")
     assert tokenizer.token_to_id("<|endofprompt|>") == 100276
     assert (tokenizer.special_tokens[0], tokenizer.embedding_rows) == ("<|endoftext|>", 100277)
     assert tokenizer.encode("Hello world") == [9906, 1917]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,8 @@ def refusal_of(content: bytes) -> str:
 
 
 @pytest.fixture(scope="module")
-def bert_file(shared_data: Path) -> Path:
-    return shared_data / "vocab" / "bert-base-uncased.vocab.txt"
+def bert_file(data_folder: Path) -> Path:
+    return data_folder / "vocab" / "bert-base-uncased.vocab.txt"
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +89,7 @@ def test_a_folder_with_a_vocabulary(tmp_path: Path) -> None:
 # --- BERT -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("data_folder", ["published"], indirect=True)
 def test_bert_by_hand(bert: Tokenizer) -> None:
     assert bert.encode("hello, world!") == [7592, 1010, 2088, 999]
     assert bert.encode("hello how are u tday") == [7592, 2129, 2024, 1057, 14595, 4710]
@@ -95,6 +97,22 @@ def test_bert_by_hand(bert: Tokenizer) -> None:
     assert (len(bert), bert.token_to_id("[UNK]"), bert.token_to_id("[CLS]")) == (30_522, 100, 101)
 
 
+def test_ids_are_places_of_lines(bert: Tokenizer, bert_file: Path) -> None:
+    lines = bert_file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    assert bert.vocab == {token: number for number, token in enumerate(lines)}
+    words = [token for token in lines if token.isascii() and token.isalpha()][:500]
+    assert bert.encode_batch(words).to_pylist() == [[lines.index(word)] for word in words]
+    assert bert.tokenize("\ue000the") == ["[UNK]"]
+
+
+def test_pairs_are_decoded_as_by_hugging_face(bert: Tokenizer, peer: Any, real_texts: list[str]) -> None:
+    cls, sep = bert.vocab["[CLS]"], bert.vocab["[SEP]"]
+    for first, second in itertools.pairwise(text.lower() for text in real_texts[:40]):
+        ids = [cls, *bert.encode(first), sep, *bert.encode(second), sep]
+        assert bert.decode(ids) == peer.decode(ids, skip_special_tokens=False)
+
+
+@pytest.mark.parametrize("data_folder", ["published"], indirect=True)
 def test_bert_decodes_pairs(bert: Tokenizer) -> None:
     cls, sep = bert.vocab["[CLS]"], bert.vocab["[SEP]"]
     ids = [cls, *bert.encode("hello how are you"), sep, *bert.encode("i am fine thank you"), sep]
@@ -103,8 +121,8 @@ def test_bert_decodes_pairs(bert: Tokenizer) -> None:
 
 
 @pytest.mark.jit
-def test_real_texts_are_those_of_hugging_face(bert: Tokenizer, peer: Any, ewt_texts: list[str]) -> None:
-    texts = [*ewt_texts, *(text.lower() for text in ewt_texts)]
+def test_real_texts_are_those_of_hugging_face(bert: Tokenizer, peer: Any, real_texts: list[str]) -> None:
+    texts = [*real_texts, *(text.lower() for text in real_texts)]
     expected = [encoding.ids for encoding in peer.encode_batch(texts, add_special_tokens=False)]
     assert bert.encode_batch(texts).to_pylist() == expected
     assert [bert.decode(ids) for ids in expected[:500]] == [peer.decode(ids, skip_special_tokens=False) for ids in expected[:500]]
@@ -134,8 +152,17 @@ def uncased(bert_file: Path) -> Tokenizer:
     return Tokenizer.from_file(bert_file)
 
 
-def test_an_uncased_vocabulary_brings_bert_whole(uncased: Tokenizer) -> None:
+def test_an_uncased_vocabulary_brings_bert_whole(uncased: Tokenizer, bert_file: Path, real_texts: list[str]) -> None:
+    """Its normalizer, its pre-tokenizer and the special tokens around one text and around a pair."""
     assert str(uncased.normalizer) == "bert_clean, strip_accents, lowercase"
+    peer = bert_peer(str(bert_file))
+    for first, second in itertools.pairwise(["Héllò\t\x00the a", *real_texts[:100]]):
+        assert uncased.process(first).ids == peer.encode(first).ids
+        assert_same_rows(uncased.process(first, second), peer.encode(first, second))
+
+
+@pytest.mark.parametrize("data_folder", ["published"], indirect=True)
+def test_ids_of_bert_by_hand(uncased: Tokenizer) -> None:
     assert uncased.encode("Hello, world!") == [7592, 1010, 2088, 999]
     encoding = uncased.process("Hello how are U tday")
     assert encoding.ids == [101, 7592, 2129, 2024, 1057, 14595, 4710, 102]
@@ -143,6 +170,7 @@ def test_an_uncased_vocabulary_brings_bert_whole(uncased: Tokenizer) -> None:
     assert uncased.encode("Héllò\t\x00how") == [7592, 2129]
 
 
+@pytest.mark.parametrize("data_folder", ["published"], indirect=True)
 def test_where_the_words_of_bert_stand(uncased: Tokenizer) -> None:
     encoding = uncased.process("hello how are u tday")
     words: dict[int | None, list[tuple[int, int]]] = {}
@@ -153,6 +181,7 @@ def test_where_the_words_of_bert_stand(uncased: Tokenizer) -> None:
     assert encoding.offsets[5:7] == [(16, 18), (18, 20)]
 
 
+@pytest.mark.parametrize("data_folder", ["published"], indirect=True)
 def test_a_pair_of_texts(uncased: Tokenizer) -> None:
     encoding = uncased.process("Hello how are you", "I am fine thank you")
     assert encoding.type_ids == [0] * 6 + [1] * 6
@@ -173,10 +202,14 @@ def test_rows_of_bert_are_those_of_hugging_face(uncased: Tokenizer, bert_file: P
     if any(special in text for special in BERT_SPECIALS):
         return
     mine, theirs = uncased.process(text, "a second one"), peer.encode(text, "a second one")
-    assert (mine.ids, mine.type_ids, mine.word_ids) == (theirs.ids, theirs.type_ids, theirs.word_ids)
-    assert mine.special_tokens_mask == theirs.special_tokens_mask
+    assert_same_rows(mine, theirs)
     if text.isascii():
         assert mine.offsets == theirs.offsets
+
+
+def assert_same_rows(mine: Any, theirs: Any) -> None:
+    assert (mine.ids, mine.type_ids, mine.word_ids) == (theirs.ids, theirs.type_ids, theirs.word_ids)
+    assert mine.special_tokens_mask == theirs.special_tokens_mask
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 import tiktoken
 import tokenizers
 
+from tests.real_data import read_ranks
 from tests.training import count_texts, train
 from tokenmill.models.alphabets import ByteAlphabet
 from tokenmill.models.bpe import BpeModel
@@ -36,9 +36,9 @@ WORLD = [
 
 
 @pytest.fixture(scope="module")
-def corpus(ewt_texts: list[str]) -> list[str]:
-    """Some 2 MB: sentences, Python sources, other scripts."""
-    return [*ewt_texts, *python_sources(SOURCE_BYTES), *WORLD * 3]
+def corpus(real_texts: list[str]) -> list[str]:
+    """Some 1 or 2 MB: sentences, Python sources, other scripts."""
+    return [*real_texts, *python_sources(SOURCE_BYTES), *WORLD * 3]
 
 
 def python_sources(size: int) -> list[str]:
@@ -110,10 +110,9 @@ def test_every_text_comes_back(byte_tokenizer: Tokenizer, corpus: list[str]) -> 
 
 
 @pytest.fixture(scope="module")
-def gpt2_ranks(shared_data: Path) -> dict[bytes, int]:
-    """The published vocabulary of GPT-2: bytes to rank."""
-    lines = (shared_data / "vocab" / "gpt2.tiktoken").read_bytes().splitlines()
-    return {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in lines if line)}
+def gpt2_ranks(data_folder: Path) -> dict[bytes, int]:
+    """A vocabulary behind the pattern of GPT-2, or its published one: bytes to rank."""
+    return read_ranks((data_folder / "vocab" / "gpt2.tiktoken").read_bytes())
 
 
 def parts_of(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
@@ -136,7 +135,7 @@ def gpt2(gpt2_ranks: dict[bytes, int]) -> Tokenizer:
 
     by_rank = sorted(gpt2_ranks, key=lambda token: gpt2_ranks[token])
     parts = [parts_of(token, gpt2_ranks) for token in by_rank if len(token) > 1]
-    vocab = {**{show(token): rank for token, rank in gpt2_ranks.items()}, "<|endoftext|>": 50256}
+    vocab = {**{show(token): rank for token, rank in gpt2_ranks.items()}, "<|endoftext|>": len(gpt2_ranks)}
     rules = tuple((show(left), show(right)) for left, right in parts)
     model = BpeModel("byte-bpe", ByteAlphabet(), vocab, rules, ("<|endoftext|>",))
     return Tokenizer(model, pretokenizer=PreTokenizer("gpt2"))
@@ -144,15 +143,23 @@ def gpt2(gpt2_ranks: dict[bytes, int]) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def gpt2_peer(gpt2_ranks: dict[bytes, int]) -> Any:
-    specials, pattern = {"<|endoftext|>": 50256}, reference_words.PATTERNS["gpt2"]
+    specials, pattern = {"<|endoftext|>": len(gpt2_ranks)}, reference_words.PATTERNS["gpt2"]
     return tiktoken.Encoding("gpt2", pat_str=pattern, mergeable_ranks=gpt2_ranks, special_tokens=specials)
 
 
+@pytest.mark.parametrize("data_folder", ["published"], indirect=True)
 def test_gpt2_by_hand(gpt2: Tokenizer) -> None:
     assert gpt2.encode("Hello, world!") == [15496, 11, 995, 0]
     assert (len(gpt2), len(gpt2.merge_rules), gpt2.merge_rules[0]) == (50_257, 50_000, ("Ġ", "t"))
     assert gpt2.decode([15496, 11, 995, 0, 50256]) == "Hello, world!<|endoftext|>"
     assert 50256 not in gpt2.encode("<|endoftext|>")
+
+
+def test_the_end_of_a_text_is_plain_text_unless_it_is_an_id(gpt2: Tokenizer, gpt2_peer: Any) -> None:
+    end, text = gpt2.vocab["<|endoftext|>"], "Hello, world!<|endoftext|>"
+    assert gpt2.encode(text) == gpt2_peer.encode_ordinary(text) and end not in gpt2.encode(text)
+    assert gpt2.decode([*gpt2.encode("Hello, world!"), end]) == text
+    assert len(gpt2) == len(gpt2.merge_rules) + 257
 
 
 def test_ids_equal_those_of_tiktoken(gpt2: Tokenizer, gpt2_peer: Any, corpus: list[str]) -> None:
@@ -174,4 +181,4 @@ def test_gpt2_comes_back_from_its_file(gpt2: Tokenizer) -> None:
 
     loaded = native.loads(gpt2.to_bytes())
     assert loaded.to_bytes() == gpt2.to_bytes()
-    assert loaded.encode("Hello, world!") == [15496, 11, 995, 0]
+    assert loaded.encode("Hello, world!") == gpt2.encode("Hello, world!")

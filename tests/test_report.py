@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiktoken import Encoding
 
 from tests.by_hand import estimate, make_tokenizer
+from tests.real_data import RANK_FILES, read_ranks
 from tests.strategies import ascii_texts, nasty_texts
 from tests.training import count_texts, train
 from tests.wordpieces import tokenizer_of
@@ -22,6 +24,7 @@ from tokenmill.kernels.measure import BEGINS, ENDS, LEFT_OUT, PADDING, find_diff
 from tokenmill.models.bpe import BpeModel
 from tokenmill.models.code_points import CodePointModel
 from tokenmill.reference import report as reference_report
+from tokenmill.reference.words import PATTERNS
 from tokenmill.report.measure import Measurement
 from tokenmill.report.numbers import Lengths, Report, TextNumbers, TokenNumbers, make_report, measure_texts
 from tokenmill.report.sums import add_tables
@@ -205,9 +208,28 @@ def test_whole_words_are_reachable_where_merges_are_ignored() -> None:
 
 
 @pytest.mark.jit
-def test_unreachable_tokens_of_published_vocabularies(shared_data: Path) -> None:
+@pytest.mark.parametrize("name", RANK_FILES)
+@pytest.mark.parametrize("data_folder", ["own"], indirect=True)
+def test_unreachable_tokens_are_those_that_tiktoken_does_not_give(name: str, data_folder: Path) -> None:
+    """Tokens learned behind a pattern, of which another pattern cuts some."""
+    content = (data_folder / "vocab" / f"{name}.tiktoken").read_bytes()
+    ranks = read_ranks(content)
+    texts = {rank: token.decode("utf-8", "replace") for token, rank in ranks.items()}
+    cut: list[int] = []
+    for cutter in RANK_FILES.values():
+        peer = Encoding("peer", pat_str=PATTERNS[cutter], mergeable_ranks=ranks, special_tokens={})
+        expected = [rank for rank, text in texts.items() if "\ufffd" not in text and peer.encode_ordinary(text) != [rank]]
+        found = [one.id for one in find_unreachable(tiktoken.loads(content, pretokenizer=cutter)) if one.text is not None]
+        assert found == sorted(expected)
+        cut += found
+    assert cut
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("data_folder", ["published"], indirect=True)
+def test_unreachable_tokens_of_published_vocabularies(data_folder: Path) -> None:
     """o200k has tokens that its own pattern cuts: the slash ends a word there only behind punctuation."""
-    gpt2, o200k = (tiktoken.loads((shared_data / "vocab" / f"{name}.tiktoken").read_bytes()) for name in ("gpt2", "o200k_base"))
+    gpt2, o200k = (tiktoken.loads((data_folder / "vocab" / f"{name}.tiktoken").read_bytes()) for name in ("gpt2", "o200k_base"))
     assert find_unreachable(gpt2) == []
     found = {one.text: one.gives for one in find_unreachable(o200k)}
     assert len(found) == 12 and found[" I'"] == (" I", "'") and found["\n//"] == ("\n", "//")

@@ -126,8 +126,8 @@ class TestKernelIsReference:
             texts = ["".join(source.choices(fragments, k=source.choice([2, 9, 40, 200]))) for _ in range(4)]
             check_words(name, [text.encode() for text in texts], block_words=source.choice([1, 70, 1000]))
 
-    def test_real_sentences(self, name: str, ewt_texts: list[str]) -> None:
-        texts = ewt_texts if JIT else ewt_texts[:20]
+    def test_real_sentences(self, name: str, real_texts: list[str]) -> None:
+        texts = real_texts if JIT else real_texts[:20]
         check_words(name, [text.encode() for text in texts], block_words=1000)
         check_words(name, ["\n".join(texts).encode(), "\r\n  ".join(texts).encode()], block_words=1000)
 

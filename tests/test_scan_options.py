@@ -119,13 +119,13 @@ def test_digits_by_hand(name: str, group: int, words: list[str]) -> None:
 @pytest.mark.jit
 @pytest.mark.parametrize("group", [1, 3])
 @pytest.mark.parametrize("name", ["gpt2", "cl100k", "o200k", "llama3"])
-def test_digits_are_those_of_a_sequence_of_hugging_face(name: str, group: int, ewt_texts: list[str]) -> None:
+def test_digits_are_those_of_a_sequence_of_hugging_face(name: str, group: int, real_texts: list[str]) -> None:
     first = {1: r"\p{Nd}", 3: r"\p{Nd}{1,3}(?=(?:\p{Nd}{3})*(?!\p{Nd}))"}[group]
     parts = [first, reference_words.PATTERNS[name]]
     splits = [tokenizers.pre_tokenizers.Split(tokenizers.Regex(part), "isolated") for part in parts]
     peer = tokenizers.pre_tokenizers.Sequence(splits)
     # `\s+$` of cl100k sees the end of each part there as here.
-    for text in [*ewt_texts[:2000], "a  1234567\n 12b \n\n 3 ", "x²٣٤ १२३४"]:
+    for text in [*real_texts[:2000], "a  1234567\n 12b \n\n 3 ", "x²٣٤ १२३४"]:
         words = [word for word, _ in peer.pre_tokenize_str(text)]
         assert PreTokenizer(name, split_digits=group).pretokenize(text) == words
 
@@ -145,8 +145,8 @@ def test_patterns_are_what_the_reference_does(documents: list[bytes], block_word
 
 
 @pytest.mark.parametrize("name", reference_words.PATTERNS)
-def test_a_published_pattern_gives_the_words_of_its_name(name: str, ewt_texts: list[str]) -> None:
-    custom, text = PreTokenizer("regex", pattern=reference_words.PATTERNS[name]), "\n".join(ewt_texts[: 2000 if JIT else 5])
+def test_a_published_pattern_gives_the_words_of_its_name(name: str, real_texts: list[str]) -> None:
+    custom, text = PreTokenizer("regex", pattern=reference_words.PATTERNS[name]), "\n".join(real_texts[: 2000 if JIT else 5])
     assert custom.pretokenize(text) == PreTokenizer(name).pretokenize(text)
 
 

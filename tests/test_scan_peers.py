@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import tokenizers
 from hypothesis import given, settings
 from tiktoken_ext import openai_public
 
+from tests.real_data import read_ranks
 from tests.scanning import scanned
 from tests.strategies import ascii_texts, nasty_texts
 from tokenmill.data import load_class_table
@@ -79,29 +79,24 @@ class TestTiktoken:
 
         check()
 
-    def test_ids_of_the_real_vocabulary(
-        self, name: str, monkeypatch: pytest.MonkeyPatch, shared_data: Path, ewt_texts: list[str]
+    def test_ids_of_a_vocabulary(
+        self, name: str, monkeypatch: pytest.MonkeyPatch, data_folder: Path, real_texts: list[str]
     ) -> None:
         """Ids of whole texts are those of our words, one after another."""
-        ranks = read_ranks(shared_data / "vocab" / f"{'gpt2' if name == 'gpt2' else TIKTOKEN[name]}.tiktoken")
+        ranks = read_ranks((data_folder / "vocab" / f"{'gpt2' if name == 'gpt2' else TIKTOKEN[name]}.tiktoken").read_bytes())
         chosen: dict[str, Any] = {"mergeable_ranks": ranks, "special_tokens": {}}
         peer = tiktoken.Encoding(name, pat_str=tiktoken_pattern(name, monkeypatch), **chosen)
         of_one_word = tiktoken.Encoding("one word", pat_str=r"(?s:.+)", **chosen)
         sources = [Path(__file__).read_text(encoding="utf-8"), Path(pytest.__file__).read_text(encoding="utf-8")]
-        for text in [*HARD_TEXTS, *sources, "\n".join(ewt_texts[:3000])]:
+        for text in [*HARD_TEXTS, *sources, "\n".join(real_texts[:3000])]:
             words = PreTokenizer(name).pretokenize(text)
             assert [token for word in words for token in of_one_word.encode_ordinary(word)] == peer.encode_ordinary(text)
 
 
-def read_ranks(path: Path) -> dict[bytes, int]:
-    lines = (line.split() for line in path.read_text(encoding="ascii").splitlines())
-    return {base64.b64decode(token): int(rank) for token, rank in lines}
-
-
 @pytest.mark.parametrize("name", SPLIT_BY_HUGGING_FACE)
 class TestHuggingFace:
-    def test_hard_texts(self, name: str, ewt_texts: list[str]) -> None:
-        for text in [*HARD_TEXTS, "\n".join(ewt_texts[:3000])]:
+    def test_hard_texts(self, name: str, real_texts: list[str]) -> None:
+        for text in [*HARD_TEXTS, "\n".join(real_texts[:3000])]:
             assert PreTokenizer(name).pretokenize(text) == words_by_hugging_face(PATTERNS[name], text)
 
     @EXAMPLES
@@ -144,7 +139,7 @@ class TestBert:
         assert len(newer) == 140
 
     @pytest.mark.slow
-    def test_texts(self, bert_peer: Any, told_apart: set[str], ewt_texts: list[str]) -> None:
+    def test_random_texts(self, bert_peer: Any, told_apart: set[str]) -> None:
         @EXAMPLES
         @given(text=nasty_texts() | ascii_texts())
         def check(text: str) -> None:
@@ -152,7 +147,9 @@ class TestBert:
             assert PreTokenizer("bert").pretokenize(text) == bert_peer(text)
 
         check()
-        text = "\n".join(ewt_texts)
+
+    def test_real_texts(self, bert_peer: Any, real_texts: list[str]) -> None:
+        text = "\n".join(real_texts)
         assert PreTokenizer("bert").pretokenize(text) == bert_peer(text)
 
     def test_chinese_characters_are_words_without_the_normalizer_too(self, bert_peer: Any) -> None:
@@ -164,7 +161,7 @@ class TestBert:
 class TestWhitespace:
     """`Whitespace` of Hugging Face."""
 
-    def test_texts(self, ewt_texts: list[str]) -> None:
+    def test_random_texts(self) -> None:
         split = tokenizers.pre_tokenizers.Whitespace()
 
         @EXAMPLES
@@ -173,5 +170,7 @@ class TestWhitespace:
             assert PreTokenizer("whitespace-punct").pretokenize(text) == [word for word, _ in split.pre_tokenize_str(text)]
 
         check()
-        text = "\n".join(ewt_texts)
+
+    def test_real_texts(self, real_texts: list[str]) -> None:
+        text, split = "\n".join(real_texts), tokenizers.pre_tokenizers.Whitespace()
         assert PreTokenizer("whitespace-punct").pretokenize(text) == [word for word, _ in split.pre_tokenize_str(text)]

@@ -116,14 +116,24 @@ def test_what_cannot_be_allowed(allowed: Any, message: str) -> None:
 
 
 @pytest.mark.jit
-def test_gpt2(shared_data: Path) -> None:
-    ours = Tokenizer.from_file(shared_data / "vocab" / "gpt2.tiktoken")
+def test_rank_files_as_tiktoken_has_them(data_folder: Path) -> None:
+    path = data_folder / "vocab" / "gpt2.tiktoken"
+    ranks = load_tiktoken_bpe(str(path))
+    end = len(ranks)
+    ours = Tokenizer.from_file(path, pretokenizer="gpt2", special_tokens={"<|endoftext|>": end})
     text = "a<|endoftext|> b"
-    ranks = load_tiktoken_bpe(str(shared_data / "vocab" / "gpt2.tiktoken"))
     pattern = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
-    peer = tiktoken.Encoding("gpt2", pat_str=pattern, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256})
-    assert ours.encode(text) == peer.encode(text, disallowed_special=()) and 50256 not in ours.encode(text)
-    assert ours.encode(text, allow_special=True) == peer.encode(text, allowed_special="all") == [64, 50256, 275]
+    peer = tiktoken.Encoding("gpt2", pat_str=pattern, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": end})
+    assert ours.encode(text) == peer.encode(text, disallowed_special=()) and end not in ours.encode(text)
+    expected = [ranks[b"a"], end, *peer.encode_ordinary(" b")]
+    assert ours.encode(text, allow_special=True) == peer.encode(text, allowed_special="all") == expected
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("data_folder", ["published"], indirect=True)
+def test_the_special_token_of_gpt2_is_known(data_folder: Path) -> None:
+    ours = Tokenizer.from_file(data_folder / "vocab" / "gpt2.tiktoken")
+    assert ours.encode("a<|endoftext|> b", allow_special=True) == [64, 50256, 275]
 
 
 # --- against a regular expression -----------------------------------------------------------------------------------------------

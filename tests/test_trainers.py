@@ -207,31 +207,45 @@ def test_words_that_are_no_utf_8_are_refused_by_a_character_model() -> None:
 
 
 @pytest.fixture(scope="module")
-def ewt_tokenizer(ewt_texts: list[str]) -> Tokenizer:
-    return train(ewt_texts[:10_000], merges=1000, ties="first-seen", ids="sorted")
+def real_counts(real_texts: list[str]) -> dict[str, int]:
+    """The words of the first 10,000 sentences as the reference cuts and counts them."""
+    return dict(Counter(word for text in real_texts[:10_000] for word in reference_words.cut_wordpunct(text)))
+
+
+@pytest.fixture(scope="module")
+def real_tokenizer(real_texts: list[str]) -> Tokenizer:
+    return train(real_texts[:10_000], merges=1000, ties="first-seen", ids="sorted")
 
 
 @pytest.mark.jit
-def test_ewt_figures(ewt_tokenizer: Tokenizer) -> None:
-    assert ewt_tokenizer.training["distinct_words"] == 19_309
-    assert sum(len(token) == 1 for token in ewt_tokenizer.vocab) == 108
-    assert (len(ewt_tokenizer), len(ewt_tokenizer.merge_rules)) == (1_108, 1_000)
-    assert [ewt_tokenizer.token_to_id(token) for token in ("a", "the", "Ġthe")] == [115, 530, 1039]
+@pytest.mark.parametrize("data_folder", ["published"], indirect=True)
+def test_ewt_figures(real_tokenizer: Tokenizer) -> None:
+    assert real_tokenizer.training["distinct_words"] == 19_309
+    assert sum(len(token) == 1 for token in real_tokenizer.vocab) == 108
+    assert (len(real_tokenizer), len(real_tokenizer.merge_rules)) == (1_108, 1_000)
+    assert [real_tokenizer.token_to_id(token) for token in ("a", "the", "Ġthe")] == [115, 530, 1039]
     expected = [("Ġ", "t"), ("Ġ", "a"), ("h", "e"), ("i", "n"), ("Ġt", "he"), ("r", "e")]
-    assert ewt_tokenizer.merge_rules[:6] == expected
+    assert real_tokenizer.merge_rules[:6] == expected
     common = {"ing", "ation", "ĠAmerican", "ĠIraq", "ĠUnited", "ĠStates", "Ġpeople", "Ġbecause"}
-    assert common <= ewt_tokenizer.vocab.keys()
-    assert ewt_tokenizer.encode("Hi, I'm here.") == [66, 289, 17, 650, 847, 19]
+    assert common <= real_tokenizer.vocab.keys()
+    assert real_tokenizer.encode("Hi, I'm here.") == [66, 289, 17, 650, 847, 19]
+
+
+@pytest.mark.jit
+def test_figures_of_real_texts_are_those_of_the_reference(real_counts: dict[str, int], real_tokenizer: Tokenizer) -> None:
+    letters = {letter for word in real_counts for letter in word}
+    assert real_tokenizer.training["distinct_words"] == len(real_counts)
+    tokens = letters | {left + right for left, right in real_tokenizer.merge_rules}
+    assert real_tokenizer.vocab == {token: number for number, token in enumerate(sorted(tokens))}
+    for word in list(real_counts)[:300]:
+        expected = reference.encode_word(reference.split_into_characters(word), real_tokenizer.merge_rules)
+        assert real_tokenizer.tokenize(word.replace("Ġ", " ")) == expected
 
 
 @pytest.mark.jit
 @pytest.mark.slow
-def test_ewt_rules_are_those_of_the_reference(ewt_texts: list[str], ewt_tokenizer: Tokenizer) -> None:
-    counts: dict[str, int] = {}
-    for text in ewt_texts[:10_000]:
-        for word in reference_words.cut_wordpunct(text):
-            counts[word] = counts.get(word, 0) + 1
-    assert ewt_tokenizer.merge_rules == train_by_recounting_changes(list(counts.items()), 1000)
+def test_rules_of_real_texts_are_those_of_the_reference(real_counts: dict[str, int], real_tokenizer: Tokenizer) -> None:
+    assert real_tokenizer.merge_rules == train_by_recounting_changes(list(real_counts.items()), 1000)
 
 
 @given(counted_words(letters="ab"))

@@ -116,13 +116,13 @@ def test_what_was_trained_on_is_encoded_without_loss(texts: list[str], model: st
 
 
 @pytest.mark.jit
-def test_by_frequency_is_what_hugging_face_calls_wordpiece(ewt_texts: list[str]) -> None:
+def test_by_frequency_is_what_hugging_face_calls_wordpiece(real_texts: list[str]) -> None:
     """As far as ties do not matter: there they go by an order that changes from run to run."""
-    counts = count_texts(ewt_texts, "bert")
+    counts = count_texts(real_texts, "bert")
     words = [(word.decode(), n) for word, n in zip(counts["word"].to_pylist(), counts["count"].to_pylist(), strict=True)]
     _, rules = train_tokenizer(counts, TrainingOptions("wordpiece", "bert", merges=400, score="frequency"))
     merges = count_certain_merges(rules.pairs.tolist(), rules.counts.tolist())
-    assert merges > 50
+    assert merges > 10
     made = train_words(words, merges=merges, score="frequency")
     peer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
     peer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
@@ -133,7 +133,7 @@ def test_by_frequency_is_what_hugging_face_calls_wordpiece(ewt_texts: list[str])
     trainer = tokenizers.trainers.WordPieceTrainer(
         vocab_size=len(alphabet) + 5 + merges, special_tokens=list(BERT_SPECIALS), limit_alphabet=10_000, show_progress=False
     )
-    peer.train_from_iterator(ewt_texts, trainer)
+    peer.train_from_iterator(real_texts, trainer)
     expected = set(peer.get_vocab()) - set(BERT_SPECIALS)
     assert expected - set(made.vocab) <= {letter for word, _ in words for letter in word}  # there, letters need not begin a word
     assert set(made.vocab) <= expected
