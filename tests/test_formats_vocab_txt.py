@@ -156,7 +156,7 @@ def test_an_uncased_vocabulary_brings_bert_whole(uncased: Tokenizer, bert_file: 
     """Its normalizer, its pre-tokenizer and the special tokens around one text and around a pair."""
     assert str(uncased.normalizer) == "bert_clean, strip_accents, lowercase"
     peer = bert_peer(str(bert_file))
-    for first, second in itertools.pairwise(["Héllò\t\x00the a", *real_texts[:100]]):
+    for first, second in itertools.pairwise(["Héllò\t\x00the a", *real_texts[:30]]):
         assert uncased.process(first).ids == peer.encode(first).ids
         assert_same_rows(uncased.process(first, second), peer.encode(first, second))
 
