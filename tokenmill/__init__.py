@@ -1,6 +1,6 @@
-"""tokenmill: train subword tokenizers on corpora and turn corpora into token ids, as Apache Beam jobs.
+"""tokenmill: trains subword tokenizers on corpora and turns corpora into token ids, as Apache Beam jobs.
 
-`import tokenmill` gives the tokenizer itself and the datasets it made, without Beam:
+`import tokenmill` provides the tokenizer and the reader of token datasets, without Beam:
 
     from tokenmill import TokenDataset, Tokenizer
     Tokenizer.from_file("tokenizer.json").encode("Hi, I'm here.")

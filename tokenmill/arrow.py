@@ -77,7 +77,7 @@ def measure_strings(texts: pa.Array) -> np.ndarray:
     if places is not None:
         sizes = np.append(measure_strings(values), 0)
         return sizes[places.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)]
-    if texts.type in (pa.string_view(), pa.binary_view()):  # The length is the first of the four numbers of a view.
+    if texts.type in (pa.string_view(), pa.binary_view()):  # The first of the four numbers of a view is its length.
         views = np.frombuffer(texts.buffers()[1] or b"", np.int32).reshape(-1, 4)
         sizes = views[texts.offset : texts.offset + len(texts), 0].astype(np.int64)
         return sizes if not texts.null_count else np.where(texts.is_valid().to_numpy(zero_copy_only=False), sizes, 0)

@@ -51,7 +51,7 @@ class ConfigError(UsageError):
 
 
 class MissingColumnError(UsageError):
-    """A text or id column that the input does not have; the message lists those it has."""
+    """A text or id column that the input does not have; the message lists the columns that it has."""
 
 
 class OutputExistsError(UsageError):
@@ -59,7 +59,7 @@ class OutputExistsError(UsageError):
 
 
 class VocabularySizeError(UsageError):
-    """Fewer tokens asked for than the alphabet and the special tokens need."""
+    """A vocabulary size that is too small for the alphabet and the special tokens."""
 
 
 class DataError(TokenmillError):
@@ -73,15 +73,15 @@ class UnreadableFileError(DataError):
 
 
 class InvalidTextError(DataError):
-    """A record that the policy says must end the run."""
+    """An invalid record that ends the run, as the policy for invalid text requires."""
 
 
 class NothingToTrainOnError(DataError):
-    """No word at all in the corpus."""
+    """The corpus contains no words."""
 
 
 class NothingEncodedError(DataError):
-    """An empty result that would replace one which is not."""
+    """An empty result would replace a result that is not empty."""
 
 
 class TooManyRejectsError(DataError):
@@ -89,7 +89,7 @@ class TooManyRejectsError(DataError):
 
 
 class AccountingError(DataError):
-    """Documents read are not documents encoded plus documents rejected."""
+    """The number of documents read is not the number encoded plus the number rejected."""
 
 
 class UnknownCharacterError(DataError):

@@ -7,10 +7,10 @@ from typing import Literal, get_args
 PretokenizerName = Literal[
     "gpt2", "cl100k", "o200k", "llama3", "qwen2", "bert", "wordpunct", "whitespace", "whitespace-punct", "none", "regex"
 ]
-#: What `--pretokenizer` takes; `pretokenizers.py` says what each does.
+#: What `--pretokenizer` takes; `text/pretokenizers.py` says what each does.
 PRETOKENIZERS: tuple[str, ...] = get_args(PretokenizerName)
 
-#: What `--normalizer` takes besides `replace:OLD=>NEW` and `replace_regex:PATTERN=>NEW`; `normalizers.py` says what each does.
+#: What `--normalizer` takes besides `replace:OLD=>NEW` and `replace_regex:PATTERN=>NEW`; see `text/normalizers.py`.
 NORMALIZERS = ("identity", "nfc", "nfd", "nfkc", "nfkd", "lowercase", "strip_accents", "strip_marks", "bert_clean")
 
 DigitGroup = Literal[1, 3]
@@ -49,7 +49,7 @@ TextPolicyName = Literal["error", "replace", "reject"]
 TEXT_POLICIES: tuple[str, ...] = get_args(TextPolicyName)
 
 PackName = Literal["concat", "best-fit", "none"]
-#: What `encode --pack` takes; `packing.py` says what each does.
+#: What `encode --pack` takes; `dataset/packing.py` says what each does.
 PACKS: tuple[str, ...] = get_args(PackName)
 
 TailName = Literal["pad", "keep", "drop"]
@@ -57,7 +57,7 @@ TailName = Literal["pad", "keep", "drop"]
 TAILS: tuple[str, ...] = get_args(TailName)
 
 TruncationName = Literal["longest_first", "only_first", "only_second"]
-#: What `encode --truncate` takes; `postprocessors.py` says what each does.
+#: What `encode --truncate` takes; `encoding/postprocessors.py` says what each does.
 TRUNCATIONS: tuple[str, ...] = get_args(TruncationName)
 
 OverflowName = Literal["drop", "rows"]

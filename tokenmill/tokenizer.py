@@ -120,7 +120,7 @@ class Tokenizer:
         write_file(Path(path), self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """The tokenizer.json as bytes; the same tokenizer gives the same bytes."""
+        """The tokenizer.json as bytes. Equal tokenizers have equal bytes."""
         from tokenmill.formats import native
 
         return native.dumps(self)
@@ -139,12 +139,12 @@ class Tokenizer:
 
     @property
     def merge_rules(self) -> list[tuple[str, str]]:
-        """Merge rules in order of rank."""
+        """The merge rules, in order of rank."""
         return list(self.model.merge_rules)
 
     @property
     def special_tokens(self) -> tuple[str, ...]:
-        """Special tokens, in the order they were given."""
+        """The special tokens, in the order in which they were given."""
         return self.model.special_tokens
 
     @property
@@ -158,7 +158,7 @@ class Tokenizer:
         return self.model.added_tokens
 
     def __len__(self) -> int:
-        """Number of tokens."""
+        """The number of tokens."""
         return len(self.model.vocab)
 
     def id_to_token(self, token_id: int) -> str | None:

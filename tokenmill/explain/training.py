@@ -230,7 +230,7 @@ def _show_quotient(pair: Pair, words: Sequence[CountedWord]) -> str:
     return f"{together:,} / ({symbols[pair[0]]:,} × {symbols[pair[1]]:,})"
 
 
-#: The ways to rank pairs, as `--score` names them.
+#: The ways to rank pairs, by the names that `--score` takes.
 SCORINGS: dict[str, Scoring] = {
     "frequency": Scoring("count", _score_by_count, _add_up),
     "likelihood": Scoring("score", _score_by_likelihood, _show_quotient),

@@ -29,7 +29,7 @@ from tokenmill.tokenizer import Tokenizer
 
 _VERSION = "1.0"
 
-#: The fields of each component, and the values that are taken.
+#: The fields of each component, and the accepted values.
 _TOP: Fields = {
     **dict.fromkeys(("version", "model", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder"), ANYTHING),
     # As in transformers, truncation and padding are options of the call.

@@ -19,7 +19,7 @@ from tokenmill.models.bpe import BpeModel, alphabet_of
 from tokenmill.models.marks import WordMarks
 from tokenmill.tokenizer import Tokenizer
 
-#: The fields of the model, and the values that are taken.
+#: The fields of the model, and the accepted values.
 _FIELDS: Fields = {
     **dict.fromkeys(("type", "vocab", "merges", "unk_token", "ignore_merges", "fuse_unk", "byte_fallback"), ANYTHING),
     **dict.fromkeys(("continuing_subword_prefix", "end_of_word_suffix"), ANYTHING),

@@ -18,7 +18,7 @@ from tokenmill.reference.words import PATTERNS
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 
-#: The fields of each component, and the values that are taken.
+#: The fields of each component, and the accepted values.
 BYTE_LEVEL: Fields = {
     "type": ANYTHING,
     "add_prefix_space": (False,),

@@ -23,7 +23,7 @@ from tokenmill.tokenizer import Tokenizer
 
 _FLAGS = (True, False)
 _SCHEMES = ("always", "first", "never")
-#: The fields of each component, and the values that are taken.
+#: The fields of each component, and the accepted values.
 _FIELDS: dict[str, Fields] = {
     "ByteFallback": {},
     "Fuse": {},

@@ -17,7 +17,7 @@ class Anything:
 
 
 ANYTHING = Anything()
-#: The fields of a component, and the values that are taken.
+#: The fields of a component, and the accepted values.
 Fields = dict[str, Container[Any]]
 
 

@@ -26,7 +26,7 @@ from tokenmill.names import TOKEN_FLAGS
 from tokenmill.text.normalizers import Normalizer, find_touched
 from tokenmill.tokenizer import Tokenizer
 
-#: The fields of a token, and the values that are taken.
+#: The fields of a token, and the accepted values.
 _FIELDS: Fields = {
     **dict.fromkeys(("id", "content", "normalized", "special"), ANYTHING),
     **dict.fromkeys(TOKEN_FLAGS, (True, False)),

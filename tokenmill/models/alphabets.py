@@ -19,7 +19,7 @@ from tokenmill.errors import DataError, TokenizerFileError
 CODE_POINTS = 0x110000
 #: The 13 bytes that UTF-8 text never contains. Some published byte vocabularies do not have them.
 NEVER_IN_UTF_8 = frozenset({0xC0, 0xC1, *range(0xF5, 0x100)})
-#: How a space is shown.
+#: The character that shows a space.
 MARKER = "Ġ"
 
 
@@ -46,7 +46,7 @@ class ByteAlphabet:
     byte_fallback: ClassVar[bool] = False
 
     def join(self, left: str, right: str) -> str:
-        """What two tokens make."""
+        """Join two tokens."""
         return left + right
 
     def symbols_of(self, data: np.ndarray, offsets: np.ndarray) -> BaseSymbols:
@@ -76,7 +76,7 @@ class ByteAlphabet:
             raise TokenizerFileError(f"vocab: {min(others)!r} is not spelled in visible bytes; is this a char-bpe model?")
 
     def lookup_tables(self, vocab: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-        """`(byte_ids, character_ids)` of `kernels.bpe.BpeTables`."""
+        """`(byte_ids, character_ids)` of `kernels.encode.BpeTables`."""
         return np.array([vocab.get(symbol, -1) for symbol in visible_bytes()], np.int32), np.empty(0, np.int32)
 
 
@@ -93,7 +93,7 @@ class CharacterAlphabet:
     takes_any_bytes: ClassVar[bool] = False
 
     def join(self, left: str, right: str) -> str:
-        """What two tokens make."""
+        """Join two tokens."""
         return left + right
 
     def symbols_of(self, data: np.ndarray, offsets: np.ndarray) -> BaseSymbols:
@@ -131,7 +131,7 @@ class CharacterAlphabet:
             )
 
     def lookup_tables(self, vocab: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-        """`(byte_ids, character_ids)` of `kernels.bpe.BpeTables`."""
+        """`(byte_ids, character_ids)` of `kernels.encode.BpeTables`."""
         character_ids = np.full(CODE_POINTS, -1, np.int32)
         for token, token_id in vocab.items():
             if len(token) == 1:

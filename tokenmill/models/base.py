@@ -192,7 +192,7 @@ class Model:
             raise UsageError(self._describe_id(error.args[0])) from None
 
     def tokens_of(self, ids: Iterable[int]) -> list[str]:
-        """The tokens of ids. Raises `UsageError` for an id outside the vocabulary."""
+        """The tokens of token ids. Raises `UsageError` for an id outside the vocabulary."""
         try:
             return [self.token_of_id[token_id] for token_id in ids]
         except KeyError as error:
@@ -209,7 +209,7 @@ class Model:
         raise NotImplementedError
 
     def allocate_scratch(self) -> Any:
-        """Memory that the kernels write to while they encode a word."""
+        """Allocate the memory that the kernels write to while they encode a word."""
         raise NotImplementedError
 
     @property

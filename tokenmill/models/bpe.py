@@ -1,4 +1,4 @@
-"""The BPE model: merge rules applied in order of rank to the characters or the bytes of a word."""
+"""The BPE model: applies merge rules in order of rank to the characters or the bytes of a word."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class _ListValues:
         ends = np.cumsum(np.maximum(lengths, 1))
         edges = _cut_pages(ends)
         most = max(last - first for first, last in edges)
-        room = most // 2 + 64  # for levels of three bits at most, and their heads
+        room = most // 2 + 64  # for levels of at most three bits, and their heads
         page = np.empty(room + 4 * most, np.uint8)
         tokens = page[room:].view("<i4")
         used = 0

@@ -43,7 +43,7 @@ class Change:
 
 
 class _Texts(NamedTuple):
-    """A batch: text uint8[n], ends int64[d]; documents, empty, bytes, characters and words as the rows of int64[5, d]."""
+    """A batch: `text` uint8[n], `ends` int64[d]; `sums` int64[5, d], with a row for each of `OF_TEXTS`."""
 
     array: pa.Array
     text: np.ndarray

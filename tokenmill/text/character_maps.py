@@ -22,7 +22,7 @@ Entry = tuple[bytes, int, int]
 #: A step of a map: a name, or a character and its replacement.
 Step = str | tuple[str, str]
 
-#: Names that `build_map` takes, at most one of the second kind.
+#: The names that `build_map` takes, with at most one of `DECOMPOSING`.
 MAPS = ("lowercase", "strip_nonspacing", "strip_marks", "bert_clean")
 DECOMPOSING = ("nfd", "nfkd")
 _FEW_BYTES = 5
