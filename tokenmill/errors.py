@@ -73,7 +73,7 @@ class UnreadableFileError(DataError):
 
 
 class InvalidTextError(DataError):
-    """An invalid record that ends the run, as the policy for invalid text requires."""
+    """A text that cannot be used, such as a record that is not UTF-8 if the policy is to end the run."""
 
 
 class NothingToTrainOnError(DataError):
