@@ -20,13 +20,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from tokenmill.errors import UnreadableFileError, UsageError
-from tokenmill.pipeline.listing import is_remote, list_local, list_stdlib
+from tokenmill.pipeline.listing import is_remote, list_local, list_stdlib, local_path
 from tokenmill.pipeline.listing_remote import list_remote
-from tokenmill.pipeline.recognition import describe_left_out, recognise_files, refuse_unused
-from tokenmill.pipeline.spooling import is_pipe, spool_pipe
+from tokenmill.pipeline.recognition import describe_left_out, peek_text, recognise_files, refuse_unused
+from tokenmill.pipeline.spooling import begins_json, is_pipe, spool_pipe
 from tokenmill.transforms.encodings import name_encoding
 from tokenmill.transforms.folder_keys import without_folder_key
 from tokenmill.transforms.input_formats import DEFAULT_FORMAT, FORMATS, find_by_extension, format_of
@@ -122,10 +121,9 @@ def _find_input(text: str, options: dict[str, Any]) -> _Sweep:
     if text == "stdlib":
         return _Sweep(_find_stdlib())
     if is_pipe(text):
-        path = spool_pipe(text)
-        return _Sweep([_Found(None, "stdin", describe_file("", name=path, size=os.path.getsize(path), **options))])
+        return _Sweep([_find_pipe(text, options)])
     if text.startswith("file://"):
-        text = _local_path(text)
+        text = local_path(text)
     listing = list_remote(text) if is_remote(text) else list_local(text)
     if not listing.files:
         raise UnreadableFileError(f"no file at {text!r}; {_describe_near(text, listing.left_out)}")
@@ -136,12 +134,12 @@ def _find_input(text: str, options: dict[str, Any]) -> _Sweep:
     return _Sweep(kept, listing.left_out, tuple(sorted(passed_over)))
 
 
-def _local_path(url: str) -> str:
-    """The path that a `file://` URL stands for. Raises `UsageError` for one of another machine."""
-    parts = urlsplit(url)
-    if parts.netloc not in ("", "localhost") or not parts.path:
-        raise UsageError(f"{url}: is not a file of this machine; write file:///folder/file, or the path alone")
-    return unquote(url[len("file://") + len(parts.netloc) :])
+def _find_pipe(text: str, options: dict[str, Any]) -> _Found:
+    """What comes out of a pipe. Where it begins with JSON, compressed or not, it is JSON unless `--format` says otherwise."""
+    path = spool_pipe(text)
+    file = describe_file("", name=path, size=os.path.getsize(path), **options)
+    is_json = options["format"] == "auto" and begins_json(peek_text(file))
+    return _Found(None, "stdin", replace(file, format="jsonl", document="line") if is_json else file)
 
 
 def _find_unknown(found: Sequence[_Found]) -> set[str]:

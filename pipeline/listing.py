@@ -12,8 +12,9 @@ import stat
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
 
-from tokenmill.errors import UnreadableFileError
+from tokenmill.errors import UnreadableFileError, UsageError
 
 #: Size, time of change, time of change of the entry, number of the file. Only a file that nobody touched keeps all four.
 FileState = tuple[int, int, int, int]
@@ -38,6 +39,14 @@ _UNFINISHED += (".opdownload", ".swp", ".swo", ".swx", "~")
 def is_remote(path: str) -> bool:
     """Whether a path is of another file system than this machine's: `gs://bucket/a.txt`."""
     return "://" in path
+
+
+def local_path(url: str) -> str:
+    """The path that a `file://` URL stands for. Raises `UsageError` for one of another machine."""
+    parts = urlsplit(url)
+    if parts.netloc not in ("", "localhost") or not parts.path:
+        raise UsageError(f"{url}: is not a file of this machine; write file:///folder/file, or the path alone")
+    return unquote(url[len("file://") + len(parts.netloc) :])
 
 
 def look_at(path: str) -> FileState:

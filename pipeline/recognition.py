@@ -106,6 +106,12 @@ def _read_head(file: SourceFile) -> bytes:
         raise UnreadableFileError(f"{file.path}: cannot be opened: {error.strerror}; check the path, or leave it out") from error
 
 
+def peek_text(file: SourceFile) -> bytes:
+    """The first bytes of a file's text, out of its compression and its encoding."""
+    head = _read_head(file)
+    return _read_text_head(replace(file, compression=find_compression(head)))
+
+
 def _read_text_head(file: SourceFile) -> bytes:
     """The first bytes that come out of a file; none where it is damaged so early that its reader has to say so."""
     with contextlib.suppress(UnreadableFileError):

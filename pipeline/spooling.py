@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import fcntl
 import functools
+import glob
 import os
 import re
 import shutil
@@ -15,6 +18,7 @@ from typing import IO
 from tokenmill.errors import UnreadableFileError
 
 _BLOCK_BYTES = 1 << 20
+_PREFIX = "tokenmill-stdin-"
 _JSON = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*"')
 
 
@@ -34,8 +38,8 @@ def spool_pipe(text: str) -> str:
 
     Raises `UnreadableFileError` where the pipe cannot be read, or the disk is full.
     """
-    folder = tempfile.mkdtemp(prefix="tokenmill-stdin-")
-    _FOLDERS.append((folder, os.getpid()))
+    _remove_abandoned()
+    folder = _make_folder()
     path = os.path.join(folder, "stdin")
     with open(path, "wb") as target:
         try:
@@ -49,17 +53,41 @@ def spool_pipe(text: str) -> str:
                 f"{text}: cannot be kept in {folder} behind {target.tell():,} bytes: {error.strerror}; "
                 "name a folder with more room in TMPDIR, or give a file"
             ) from error
-    return _name_by_contents(path)
+    return path
 
 
-def _name_by_contents(path: str) -> str:
-    """A pipe has no ending that would tell JSON lines from text, so the first bytes do; `--format text` overrides that."""
-    with open(path, "rb") as file:
-        head = file.read(_BLOCK_BYTES)
-    if not _JSON.match(head):
-        return path
-    os.rename(path, f"{path}.jsonl")
-    return f"{path}.jsonl"
+def begins_json(head: bytes) -> bool:
+    """Whether a text begins with a JSON object, or an array of them. A pipe has no name that would tell this."""
+    return _JSON.match(head) is not None
+
+
+def _make_folder() -> str:
+    """A temporary folder that is locked while this process, or a worker forked from it, lives."""
+    while True:
+        folder = tempfile.mkdtemp(prefix=_PREFIX)
+        lock = os.open(folder, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.isdir(folder):  # another run may have removed it before it was locked
+            _FOLDERS.append((folder, os.getpid()))
+            return folder
+        os.close(lock)
+
+
+def _remove_abandoned() -> None:
+    """Remove what runs that were killed have left: the system lets go of the lock on a folder when its holders die."""
+    for folder in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), _PREFIX + "*")):
+        with contextlib.suppress(OSError):  # of other users, or removed meanwhile
+            _remove_unlocked(folder)
+
+
+def _remove_unlocked(folder: str) -> None:
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)
 
 
 def _standard_input() -> IO[bytes]:
