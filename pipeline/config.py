@@ -11,13 +11,14 @@ that does not exist, one given twice, and a value of the wrong type are errors: 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Hashable
 from typing import Annotated, Any, Final, Literal
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
-from yaml.nodes import MappingNode
+from yaml.nodes import MappingNode, Node, SequenceNode
 
 from tokenmill.errors import ConfigError
 from tokenmill.models.kinds import KINDS
@@ -40,6 +41,9 @@ from tokenmill.names import (
 
 #: The type of errors whose message is ours, and whole.
 _SAID: Final = "said"
+#: A configuration with a million input files named one by one is smaller than this, and holds fewer values.
+MOST_BYTES = 1 << 28
+MOST_NODES = 1 << 22
 
 
 def _to_list(value: Any) -> Any:
@@ -186,12 +190,15 @@ class BuildConfig(Section):
 def load_config(path: str) -> BuildConfig:
     """Read a configuration file. Raises ConfigError: unreadable, no YAML, or one line for each key that is wrong."""
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
+        with open(path, "rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); configs/quickstart.yaml is one to start from") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+    if len(content) > MOST_BYTES:
+        raise ConfigError(f"{path}: larger than {MOST_BYTES:,} bytes; configs/quickstart.yaml is one to start from")
     return parse_config(text, name=path)
 
 
@@ -222,7 +229,14 @@ def _parse_yaml(text: str, name: str) -> Any:
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """The safe loader, but a key given twice is an error instead of the last one winning in silence."""
+    """The safe loader, but a key given twice is an error, and so are aliases that stand for too much."""
+
+    def get_single_node(self) -> Node | None:
+        node: Node | None = super().get_single_node()
+        if node is not None and _count_nodes(node, {}) > MOST_NODES:
+            problem = f"aliases stand for more than {MOST_NODES:,} values, or for themselves; write the values out"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return node
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: dict[Any, int] = {}
@@ -233,6 +247,16 @@ class _UniqueKeyLoader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             seen[key] = line
         return super().construct_mapping(node, deep)
+
+
+def _count_nodes(node: Node, known: dict[int, float]) -> float:
+    """How many values a node holds, with those that aliases in it stand for; infinite if it holds itself."""
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        pairs = node.value if isinstance(node, MappingNode) else []
+        inner = [*node.value] if isinstance(node, SequenceNode) else [one for pair in pairs for one in pair]
+        known[id(node)] = 1 + sum(_count_nodes(one, known) for one in inner)
+    return known[id(node)]
 
 
 def _explain(detail: ErrorDetails) -> str:

@@ -25,7 +25,7 @@ from tokenmill.pipeline.outputs import LEDGER, OutputFolder
 from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.training.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
-from tokenmill.transforms.files import list_files, read_file, read_json
+from tokenmill.transforms.files import check_regular, list_files, read_file, read_json
 from tokenmill.transforms.sums import add_sum
 from tokenmill.transforms.write import OutputFile
 from tokenmill.version import __version__
@@ -191,6 +191,7 @@ def _read_part(path: str, sha256: str | None = None) -> pa.Table:
 def _opening(path: str) -> Iterator[IO[bytes]]:
     """A file of word counts, with what goes wrong as `UnreadableFileError`."""
     try:
+        check_regular(path)
         yield FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0]

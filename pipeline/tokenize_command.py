@@ -119,6 +119,9 @@ def read_shard(path: str) -> Iterator[tuple[str, list[int]]]:
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems
 
+    from tokenmill.transforms.files import check_regular
+
+    check_regular(path)
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         shard, footer = open_parquet(file)
         if "doc_ids" in shard.schema_arrow.names:

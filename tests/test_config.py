@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from tokenmill.errors import ConfigError
+from tokenmill.pipeline import config
 from tokenmill.pipeline.config import BuildConfig, load_config, parse_config
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
@@ -225,3 +226,18 @@ def all_keys(model: type[BaseModel]) -> set[str]:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             keys |= all_keys(field.annotation)
     return keys
+
+
+def test_aliases_do_not_multiply() -> None:
+    lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))]
+    with pytest.raises(ConfigError, match="aliases stand for more than 4,194,304 values"):
+        parse_config("\n".join(lines))
+    with pytest.raises(ConfigError, match="or for themselves"):
+        parse_config("input: &a {inputs: [*a]}")
+
+
+def test_a_configuration_has_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "MOST_BYTES", 10)
+    (tmp_path / "a.yaml").write_text("input: {inputs: []}")
+    with pytest.raises(ConfigError, match="larger than 10 bytes"):
+        load_config(str(tmp_path / "a.yaml"))

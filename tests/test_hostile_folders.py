@@ -11,12 +11,18 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.corpora import hash_folder
+from tests.corpora import hash_folder, write_jsonl
 from tokenmill import errors, schemas
-from tokenmill.pipeline import publishing
+from tokenmill.dataset.token_dataset import TokenDataset
+from tokenmill.pipeline import publishing, verify_command
+from tokenmill.pipeline.driver import encode_corpus
 from tokenmill.pipeline.lock import hold_folder
 from tokenmill.pipeline.ours import OWNER_TEXT, is_begun
 from tokenmill.pipeline.outputs import OutputFolder
+from tokenmill.pipeline.planning import Corpus, Execution
+from tokenmill.pipeline.progress import reporter
+from tokenmill.pipeline.tokenize_command import decode_dataset, read_rows
+from tokenmill.transforms.sums import add_sum
 
 REFUSALS = (errors.UsageError, errors.UnreadableFileError, errors.OutputError)
 RUN = "ab" * 16
@@ -189,12 +195,51 @@ def test_a_lock_that_is_no_file_stops_nobody(tmp_path: Path, kind: str) -> None:
         assert json.loads(path.read_text())["pid"] == os.getpid()
 
 
+@pytest.mark.parametrize("name", ["manifest.json", SHARD, "tokenizer.json"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_no_reader_waits_for_a_pipe_or_reads_a_device(tmp_path: Path, name: str, kind: str) -> None:
+    """In its place in a finished dataset: for the loader, `decode` and `verify`."""
+    encode_one(tmp_path)
+    (tmp_path / "out" / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "out" / name)
+    else:
+        (tmp_path / "out" / name).symlink_to("/dev/zero")
+    out = str(tmp_path / "out")
+    with pytest.raises(errors.TokenmillError):
+        verify_command.verify(out)
+    with pytest.raises(errors.TokenmillError):
+        dataset = TokenDataset(out)
+        dataset.row(0)
+        dataset.tokenizer()
+    with pytest.raises(errors.TokenmillError):
+        list(decode_dataset(out, None, None) if name == "tokenizer.json" else read_rows(out))
+
+
+def encode_one(folder: Path) -> None:
+    """A dataset of one document, `out`."""
+    (folder / "t.json").write_text(json.dumps({"merge_rules": [["a", "b"]], "vocab": {"a": 0, "b": 1, "ab": 2}}))
+    write_jsonl(folder / "a.jsonl", ["abab"])
+    run = Execution(reporter(quiet=True), workers=1)
+    encode_corpus(Corpus((str(folder / "a.jsonl"),)), str(folder / "t.json"), str(folder / "out"), run)
+
+
+@pytest.mark.parametrize("named", ["/dev/zero", "../a.parquet", "pipe.parquet"])
+def test_a_manifest_names_files_of_its_folder_alone(tmp_path: Path, named: str) -> None:
+    encode_one(tmp_path)
+    out = str(tmp_path / "out")
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    manifest["shards"][0]["path"] = named
+    (tmp_path / "out" / "manifest.json").write_text(json.dumps(add_sum(manifest)))
+    for read in (verify_command.verify, TokenDataset, lambda path: list(read_rows(path))):
+        with pytest.raises(errors.DataError, match="is no name of a shard"):
+            read(out)
+
+
 @pytest.mark.parametrize("name", ["manifest.json", SHARD])
 def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
-    from tokenmill.pipeline import verify_command as proof
-
     use_folder(str(tmp_path))
     (tmp_path / name).unlink()
     os.mkfifo(tmp_path / name)
     with pytest.raises(errors.DataError):
-        proof.verify(str(tmp_path))
+        verify_command.verify(str(tmp_path))

@@ -48,6 +48,12 @@ def _read_regular(path: str, most_bytes: int | None) -> bytes:
         return file.readall()
 
 
+def check_regular(path: str) -> None:
+    """Raise OSError if a local path is not a regular file: opening a pipe would wait for its other end."""
+    if is_local(path) and not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+
+
 def _too_large(path: str, most_bytes: int) -> OSError:
     return OSError(errno.EFBIG, f"larger than {most_bytes:,} bytes", path)
 

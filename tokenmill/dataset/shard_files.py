@@ -128,7 +128,7 @@ class ShardFiles:
     def read_file(self, name: str) -> bytes:
         """Read a file of the folder, such as the tokenizer."""
         try:
-            with self._filesystem.open_input_file(f"{self._root}/{name}") as file:
+            with self._open_regular(f"{self._root}/{name}") as file:
                 self._check_version()
                 content: bytes = file.read()
         except (OSError, pa.ArrowException) as error:
@@ -150,7 +150,7 @@ class ShardFiles:
         if (file := self._files.get(shard)) is not None:
             return file
         try:
-            file = self._filesystem.open_input_file(f"{self._root}/{self.shards[shard]['path']}")
+            file = self._open_regular(f"{self._root}/{self.shards[shard]['path']}")
         except (OSError, pa.ArrowException) as error:
             self._check_version()
             raise self._damaged(shard, error) from None
@@ -160,6 +160,14 @@ class ShardFiles:
             oldest, _ = self._files.popitem(last=False)
             self._metadata.pop(oldest, None)
         return file
+
+    def _open_regular(self, path: str) -> Any:
+        """Open a file. Raises OSError if a local path is not a regular file: opening a pipe would wait for its other end."""
+        if isinstance(self._filesystem, pafs.LocalFileSystem):
+            (found,) = self._filesystem.get_file_info([path])
+            if found.type not in (pafs.FileType.File, pafs.FileType.NotFound):
+                raise OSError(f"{path} is not a regular file")
+        return self._filesystem.open_input_file(path)
 
     def _check_version(self) -> None:
         """Raise DataError if the folder contains another version than the one that was opened.
@@ -202,7 +210,7 @@ class ShardFiles:
         self._manifest_path = path = f"{self._root}/{schemas.MANIFEST}"
         try:
             (info,) = self._filesystem.get_file_info([path])
-            with self._filesystem.open_input_file(path) as file:
+            with self._open_regular(path) as file:
                 self._manifest_content: bytes = file.read()
             self._manifest_time = (info.mtime_ns, info.size)
             manifest = json.loads(self._manifest_content)
