@@ -97,9 +97,11 @@ def is_sweeping(pattern: str) -> bool:
 
 
 def refuse_unfinished(path: str) -> None:
-    """Refuse a file that was named itself, and is still being written by its name."""
+    """Refuse a file that was named itself, and is hidden or still being written by its name."""
     if is_unfinished(path):
-        raise UnreadableFileError(f"{path}: has the name of an unfinished file; rename it when it is complete")
+        raise UsageError(f"{path}: has the name of an unfinished file; rename it when it is complete")
+    if is_hidden(posixpath.basename(path)):
+        raise UsageError(f"{path}: has the name of a hidden file, which begins with a dot or `_`; rename it to read it")
 
 
 def _refuse_unlisted(pattern: str) -> None:

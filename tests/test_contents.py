@@ -406,8 +406,20 @@ def test_unfinished_and_hidden_names_are_left_out_and_counted(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", UNFINISHED)
 def test_an_unfinished_file_that_is_named_itself_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UnreadableFileError, match="has the name of an unfinished file; rename it when it is complete"):
+    with pytest.raises(UsageError, match="has the name of an unfinished file; rename it when it is complete"):
         list_inputs([str(write(tmp_path, JSON_LINES, name=name))])
+
+
+@pytest.mark.parametrize("name", [".a.jsonl", "_a.jsonl", "_SUCCESS"])
+def test_a_hidden_file_that_is_named_itself_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="has the name of a hidden file, which begins with a dot or `_`; rename it to read it"):
+        list_inputs([str(write(tmp_path, JSON_LINES, name=name))])
+
+
+def test_a_file_in_a_hidden_folder_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / ".cache").mkdir()
+    path = write(tmp_path / ".cache", JSON_LINES, name="a.jsonl")
+    assert [file.name for file in list_inputs([str(path)]).files] == ["a.jsonl"]
 
 
 def run(*words: object) -> Result:
