@@ -28,7 +28,7 @@ from tokenmill.pipeline.build_steps import (
     hash_output,
     plan_steps,
 )
-from tokenmill.pipeline.cli.options import choose_template
+from tokenmill.pipeline.cli.options import choose_pretokenizer, choose_template
 from tokenmill.pipeline.config import BuildConfig
 from tokenmill.pipeline.forked import ForkedWorkers
 from tokenmill.pipeline.listing import UNKNOWN
@@ -48,7 +48,6 @@ from tokenmill.pipeline.state import (
 )
 from tokenmill.pipeline.tokenize_command import read_rows
 from tokenmill.text.normalizers import Normalizer
-from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.options import TrainingOptions
 from tokenmill.transforms.files import file_exists, read_json, write_file_atomically
@@ -108,7 +107,8 @@ def _open_build(config: BuildConfig, reporter: Reporter, beam_args: tuple[str, .
         )
     build = Build(config, run, output, state or State(), overwrite, retrain)
     make_training(config)
-    driver.check_tokenizer_output(build.join(1))
+    if not build.state.trained:
+        _check_tokenizer(build, is_begun=state is not None)
     for folder in (build.counts, build.tokens):
         OutputFolder(folder).check_free(overwrite=overwrite or state is not None)
     check_build_report(build, overwrite=overwrite or state is not None)
@@ -118,6 +118,15 @@ def _open_build(config: BuildConfig, reporter: Reporter, beam_args: tuple[str, .
             "or another output folder"
         )
     return build
+
+
+def _check_tokenizer(build: Build, *, is_begun: bool) -> None:
+    """A file that no build has trained stays where it is, unless it is a tokenizer and `--overwrite` is given."""
+    driver.check_tokenizer_output(build.join(1))
+    if not is_begun and not build.overwrite and hash_output(build.output, OUTPUTS[1]) is not None:
+        raise OutputExistsError(
+            f"{build.join(1)} is there, and no build has trained it; give --overwrite to replace it, or another output folder"
+        )
 
 
 def _list_replaced(build: Build) -> list[str]:
@@ -136,10 +145,13 @@ def _carry_out(build: Build, plan: Plan, steps: Steps, report: ReportPlan | None
     manifest = read_manifest(build.counts) or {}
     text += summary.describe_reading(manifest, build.counts)
     if steps.train.is_done:
+        build.state.trained.pop("begun", None)
         tokenizer = driver.load_tokenizer(build.join(1))
         text += f"kept     {build.join(1)}: {steps.train.reason}\n"
     else:
-        tokenizer, rules = driver.train_on_counts(build.counts, training, build.join(1), build.run)
+        build.state.trained["begun"] = True  # one that is killed from here on may have written the new tokenizer, or not
+        _remember(build, {})
+        tokenizer, rules = driver.train_on_counts(build.counts, training, build.join(1), build.run, is_ours=True)
         build.state.trained = describe_training(build, manifest["word_counts_sha256"])
         _remember(build, {})
         text += summary.describe_learning(tokenizer, rules)
@@ -177,10 +189,14 @@ def make_corpus(config: BuildConfig) -> Corpus:
 def make_training(config: BuildConfig) -> TrainingOptions:
     """What to train, from the section `train`."""
     section = config.train
-    cutter = section.pretokenizer or default_pretokenizer(section.model)
+    normalizer = Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer])
+    cutter = choose_pretokenizer(section.model_dump(include={"model", "pretokenizer", "split_digits", "pattern"}))
+    extended = None if section.extend is None else driver.load_tokenizer(section.extend)
+    if extended is not None:
+        cutter, normalizer = cutter or extended.pretokenizer, normalizer if section.normalizer else extended.normalizer
     return TrainingOptions(
         model=section.model,
-        pretokenizer=PreTokenizer(cutter, section.split_digits, section.pattern),
+        pretokenizer=cutter or default_pretokenizer(section.model),
         vocab_size=section.vocab_size,
         merges=section.merges,
         ties=section.ties,
@@ -189,9 +205,9 @@ def make_training(config: BuildConfig) -> TrainingOptions:
         unk_token=choose_unk(section.model, section.unk),
         min_count=section.min_count,
         strict=section.strict,
-        normalizer=Normalizer.of([step if isinstance(step, str) else step.model_dump() for step in section.normalizer]),
+        normalizer=normalizer,
         template=choose_template({"template": section.template, "pair_template": section.pair_template}) or Template(),
-        extend=None if section.extend is None else driver.load_tokenizer(section.extend),
+        extend=extended,
         **{name: getattr(section, name) for name in list_options()},
     )
 

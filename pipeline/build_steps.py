@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
+from tokenmill.errors import OutputExistsError
 from tokenmill.pipeline import driver
 from tokenmill.pipeline.config import BuildConfig
 from tokenmill.pipeline.fingerprints import describe_job, hash_bytes, key_splits
@@ -117,11 +118,14 @@ def _count_unfinished(folder: OutputFolder, whole: set[str], reason: str) -> Ste
 
 
 def _plan_training(build: Build, count: Step) -> Step:
-    trained, sha256 = build.state.trained, hash_output(build.output, OUTPUTS[1])
+    trained, sha256 = dict(build.state.trained), hash_output(build.output, OUTPUTS[1])
+    is_begun = trained.pop("begun", not trained)
     if build.overwrite or sha256 is None:
         return Step(False, "--overwrite" if build.overwrite else "there is no tokenizer yet")
     if trained.get("sha256") != sha256:
-        return Step(False, "the tokenizer that is there was not trained by the last build")
+        if not is_begun and not build.retrain:
+            _refuse_other_tokenizer(build, trained["sha256"])
+        return Step(False, "--retrain" if build.retrain else "a build that did not finish was training")
     now = (read_manifest(build.counts) or {}).get("word_counts_sha256") if count.is_done else None
     if trained != describe_training(build, trained.get("counts")):
         return Step(False, "it was trained with other options")
@@ -130,6 +134,18 @@ def _plan_training(build: Build, count: Step) -> Step:
     if build.retrain:
         return Step(False, "--retrain")
     return Step(True, "trained on an earlier state of the corpus; --retrain learns from all word counts and encodes all anew")
+
+
+def _refuse_other_tokenizer(build: Build, sha256: str) -> NoReturn:
+    """A tokenizer.json that is not the one that the last build trained: ids must not change under a model without a word."""
+    path, copy = build.join(1), build.output.join("tokens", "tokenizer.json")
+    is_kept = hash_output(build.output, "tokens/tokenizer.json") == sha256
+    way_back = f"copy {copy}, which is the old one, over it" if is_kept else "put the old one back"
+    raise OutputExistsError(
+        f"{path} is not the tokenizer that the last build trained: it was edited, or is damaged; {way_back}, or give --retrain "
+        "to learn it anew and encode all again; to encode with it as it is, move it elsewhere and run "
+        "`tokenmill encode INPUT... --tokenizer FILE --output DIR`"
+    )
 
 
 def describe_training(build: Build, counts: Any) -> dict[str, Any]:

@@ -119,12 +119,6 @@ class TrainSection(Section):
     max_word_characters: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
-    def _has_pretokenizer(self) -> TrainSection:
-        if self.pretokenizer is None and KINDS[self.model].pretokenizer != "bert":
-            raise PydanticCustomError(_SAID, "pretokenizer: missing, and has a default (bert) for wordpiece alone; add it")
-        return self
-
-    @model_validator(mode="after")
     def _has_one_size(self) -> TrainSection:
         given = [name for name in ("vocab_size", "merges") if getattr(self, name) is not None]
         if len(given) != 1 and (given or KINDS[self.model].has_merges):

@@ -31,7 +31,8 @@ from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.merge_loop import MergeRules
-from tokenmill.training.trainers import TrainingOptions, train_tokenizer
+from tokenmill.training.options import TrainingOptions, describe_shortage
+from tokenmill.training.trainers import train_tokenizer
 from tokenmill.transforms.count import CountOptions, warm_up_counting
 from tokenmill.transforms.encode import EncodeOptions, keep_tokenizer, open_tokenizer
 from tokenmill.transforms.files import delete_tree, is_local, read_file, write_file_atomically
@@ -80,9 +81,12 @@ def count_corpus(
         return counts_folder.write_counts(folder, *cutting, books, words, records, keep_groups=update)
 
 
-def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execution) -> tuple[Tokenizer, MergeRules]:
-    """`tokenmill train` on word counts: writes the tokenizer file `output`."""
-    check_tokenizer_output(output)
+def train_on_counts(
+    path: str, options: TrainingOptions, output: str, run: Execution, *, is_ours: bool = False
+) -> tuple[Tokenizer, MergeRules]:
+    """`tokenmill train` on word counts: writes the tokenizer file `output`. `is_ours`: what is there may be replaced."""
+    if not is_ours:
+        check_tokenizer_output(output)
     counts = counts_folder.read_counts(path)
     longest = pc.max(pc.binary_length(counts["word"])).as_py() or 0
     with run.reporter.stage("merges", _count_merges(options), unit="merges") as stage:
@@ -95,7 +99,7 @@ def train_on_counts(path: str, options: TrainingOptions, output: str, run: Execu
         tokenizer, rules = train_tokenizer(counts, options, on_merges=show)
         stage.update(len(rules.pairs))
         if rules.exhausted:
-            stage.message(f"no pair is left: {len(rules.pairs):,} merges, vocabulary {len(tokenizer):,}, fewer than asked for")
+            stage.message(describe_shortage(tokenizer.training, len(rules.pairs), len(tokenizer)))
     write_file_atomically(output, tokenizer.to_bytes())
     return tokenizer, rules
 

@@ -224,7 +224,7 @@ def describe_text(explained: TextExplanation, model: Model) -> str:
     for number, word in enumerate(explained.words, start=1):
         lines += ["", *describe_word(number, word, explained.normalized, explained.model, symbols)]
     lines += ["", *entry("tokens", *map(symbols.show, explained.tokens)), *entry("ids", *map(show_id, explained.ids))]
-    return "\n".join(lines + describe_characters(explained) + entry("decoded", describe_decoded(explained)))
+    return "\n".join(lines + describe_characters(explained) + entry("decoded", describe_decoded(explained, model)))
 
 
 def describe_word(number: int, word: WordExplanation, text: str, model: str, symbols: _Symbols) -> list[str]:
@@ -266,10 +266,12 @@ def describe_characters(explained: TextExplanation) -> list[str]:
     return lines
 
 
-def describe_decoded(explained: TextExplanation) -> str:
+def describe_decoded(explained: TextExplanation, model: Model) -> str:
     """What the ids give back, and why where it is not the text."""
+    from tokenmill.models.base import describe_remedies
+
     if explained.decoded is None:
-        return "not possible: encode rejects this text; train with --unk, or a byte-bpe"
+        return f"not possible: encode rejects this text; {describe_remedies(model)}"
     if explained.same:
         return f"{explained.decoded!r}, the same as the text"
     if explained.decoded == explained.normalized:

@@ -17,6 +17,7 @@ from tokenmill.report.wording import ratio
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.merge_loop import MergeRules
+from tokenmill.training.options import describe_shortage
 from tokenmill.unicode_text import show_printable
 
 _SHOWN_RULES = 8
@@ -70,10 +71,10 @@ def describe_learning(tokenizer: Tokenizer, rules: MergeRules) -> str:
     lines = [
         f"learned  {len(rules.pairs):,} merge rules {basis}: vocabulary {len(tokenizer):,}",
         *([f"         first rules: {',  '.join(shown)}"] if shown else []),
-        f"         long tokens: {',  '.join(map(show, longest))}",
+        *([f"         long tokens: {',  '.join(map(show, longest))}"] if longest else []),
     ]
     if rules.exhausted:
-        lines.append("         fewer than asked for: no pair of symbols is left in the corpus")
+        lines.append(f"         {describe_shortage(tokenizer.training, len(rules.pairs), len(tokenizer))}")
     return show_lines(lines)
 
 

@@ -17,14 +17,17 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tokenmill.errors import DataError, UnreadableFileError, UsageError
+from tokenmill.pipeline.accounting import describe_reasons
 from tokenmill.pipeline.driver import encode_corpus
 from tokenmill.pipeline.listing import FileState, is_remote, look_at
 from tokenmill.pipeline.outputs import read_manifest
 from tokenmill.pipeline.planning import Corpus, Execution, list_corpus, plan_corpus
+from tokenmill.pipeline.progress import count_things
 from tokenmill.pipeline.runners import runs_here
 from tokenmill.pipeline.shaping import RowOptions
 from tokenmill.transforms.splits import SourceFile
@@ -127,9 +130,27 @@ def encode_round(
     """Bring the dataset up to date with these files; returns their states, None where one changed or went meanwhile."""
     try:
         plan = plan_corpus(corpus, run, files=files)
-        encode_corpus(corpus, tokenizer_path, output, run, update=True, plan=plan, rows=rows)
+        before = count_rejected(read_manifest(output))
+        manifest = encode_corpus(corpus, tokenizer_path, output, run, update=True, plan=plan, rows=rows)
+        if count_rejected(manifest) > before:
+            tell_rejects(manifest, output, run)
     except UnreadableFileError as error:
         with run.reporter.stage("watch", 1, unit="rounds") as stage:
             stage.message(f"nothing published this time: {error}")
         return None
     return states
+
+
+def count_rejected(manifest: Mapping[str, Any] | None) -> int:
+    """How many records a dataset has rejected; 0 where there is none yet."""
+    return 0 if manifest is None else int(manifest["totals"]["rejected"])
+
+
+def tell_rejects(manifest: Mapping[str, Any], output: str, run: Execution) -> None:
+    """Say which records were rejected so far, and why: a command that watches has no summary at its end."""
+    with run.reporter.stage("watch", 1, unit="rounds") as stage:
+        records = count_things(count_rejected(manifest), "record")
+        stage.message(f"{records} rejected so far: {output}/rejects says which and why")
+        for reason in describe_reasons(manifest.get("reasons", [])):
+            stage.message(reason)
+        stage.update(1)

@@ -328,7 +328,10 @@ def test_byte_fallback_is_the_reference(words: CountedWords, limit: int, texts: 
 
 def test_sizes_count_byte_tokens() -> None:
     told = message_of(lambda: options(merges=None, vocab_size=200, byte_fallback=True), VocabularySizeError)
-    assert told == "vocabulary size 200 is too small: 256 symbols of the alphabet and 0 special tokens need at least 256"
+    assert told == (
+        "vocabulary size 200 is too small: 256 symbols of the alphabet and 0 special tokens "
+        "need at least 256; give more than that"
+    )
     told = message_of(lambda: train_words(LOW, vocab_size=260, byte_fallback=True), VocabularySizeError)
     assert "266 symbols of the alphabet" in told
     assert len(train_words(LOW, vocab_size=270, byte_fallback=True).merge_rules) == 4

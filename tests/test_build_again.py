@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 
 from tests.corpora import hash_folder, make_texts, write_jsonl
 from tokenmill import errors
+from tokenmill.pipeline import build as builder
 from tokenmill.pipeline import lock, state
 from tokenmill.pipeline.build import build_dataset, describe_build
 from tokenmill.pipeline.config import BuildConfig, parse_config
@@ -274,10 +276,58 @@ def test_a_tokenizer_that_was_put_there_is_not_mixed_in(corpus: Path, tmp_path: 
     config = configure(corpus, tmp_path / "out")
     build(config)
     before, path = results(tmp_path / "out"), tmp_path / "out" / "tokenizer.json"
-    path.write_text(json.dumps({"merge_rules": [], "vocab": {"a": 0}}))
-    assert "was not trained by the last build" in describe_build(config, QUIET, ())
+    for content in (json.dumps({"merge_rules": [], "vocab": {"a": 0}}).encode(), path.read_bytes()[:-99], b"", b"\0" * 99):
+        path.write_bytes(content)
+        for run in (build, lambda config: describe_build(config, QUIET, ())):
+            with pytest.raises(errors.OutputExistsError) as caught:
+                run(config)
+            assert f"copy {tmp_path}/out/tokens/tokenizer.json, which is the old one, over it" in str(caught.value)
+            assert "was edited, or is damaged" in str(caught.value) and "give --retrain to learn it anew" in str(caught.value)
+        assert path.read_bytes() == content
+        assert "--retrain" in describe_build(config, QUIET, (), retrain=True)
+        build(config, retrain=True)
+        assert results(tmp_path / "out") == before
+    path.write_bytes(b"{}")
+    shutil.copy(tmp_path / "out" / "tokens" / "tokenizer.json", path)
     build(config)
     assert results(tmp_path / "out") == before
+
+
+def test_an_edited_tokenizer_without_a_copy_is_refused_too(corpus: Path, tmp_path: Path) -> None:
+    config = configure(corpus, tmp_path / "out", encode={"enabled": False})
+    build(config)
+    (tmp_path / "out" / "tokenizer.json").write_text('{"merge_rules": [], "vocab": {"a": 0}}')
+    with pytest.raises(errors.OutputExistsError, match="put the old one back, or give --retrain"):
+        build(config)
+
+
+def test_a_tokenizer_that_no_build_trained_is_not_replaced(corpus: Path, tmp_path: Path) -> None:
+    config, path = configure(corpus, tmp_path / "out"), tmp_path / "out" / "tokenizer.json"
+    path.parent.mkdir()
+    path.write_text('{"merge_rules": [], "vocab": {"a": 0}}')
+    with pytest.raises(errors.OutputExistsError, match="no build has trained it; give --overwrite to replace it"):
+        build(config)
+    build(config, overwrite=True)
+    build(config)
+
+
+def test_a_training_that_was_cut_short_is_made_again(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed when the new tokenizer is written and not yet remembered: nobody has edited it."""
+    config = configure(corpus, tmp_path / "out")
+    build(config)
+    write_jsonl(corpus / "new.jsonl", make_texts(50, seed=9))
+
+    def fail(*words: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(builder, "describe_training", fail)
+        with pytest.raises(KeyboardInterrupt):
+            build(config, retrain=True)
+    assert "a build that did not finish was training" in describe_build(config, QUIET, ())
+    build(config)
+    build(configure(corpus, tmp_path / "once"))
+    assert results(tmp_path / "out") == results(tmp_path / "once")
 
 
 def test_a_build_in_a_folder_that_is_held_names_the_holder(corpus: Path, tmp_path: Path) -> None:

@@ -136,7 +136,14 @@ def test_a_corpus_of_two_letters_stops_early_and_says_the_size(tmp_path: Path) -
     words = ("train", write(tmp_path, "a.txt", "ab\n"), "--vocab-size", "300", "--output", tmp_path / "t.json")
     result = call(*words)
     assert result.exit_code == 0 and "1 merge rules on an alphabet of 256: vocabulary 257" in result.stdout
-    check_error(call(*words, "--strict"), 2, "a vocabulary of 300 cannot be had", "vocabulary 257")
+    told = "asked for a vocabulary of 300 and got 257: after 1 merge no pair of symbols is left; ask for 257, or add text"
+    assert told in result.stdout and told in result.stderr
+    check_error(
+        call(*words, "--strict"),
+        2,
+        "asked for a vocabulary of 300 and got 257: after 1 merge no pair",
+        "ask for 257, or add text",
+    )
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", '{"text": ""}\n{"text": ""}\n'])

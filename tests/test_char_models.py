@@ -62,7 +62,10 @@ def test_options_of_the_alphabet_are_for_characters_too() -> None:
     assert tokenizer.tokenize("ab") == ["a", "<0x62>"]
     assert len(tokenizer) == 257
     told = message_of(lambda: train(["abc"], model="char", vocab_size=2), VocabularySizeError)
-    assert told == "vocabulary size 2 is too small: 3 symbols of the alphabet and 0 special tokens need at least 3"
+    assert told == (
+        "vocabulary size 2 is too small: 3 symbols of the alphabet and 0 special tokens "
+        "need at least 3; give more than that, or --limit-alphabet N"
+    )
 
 
 # --- code points ------------------------------------------------------------------------------------------------------------

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
+from tests.training import train as train_texts
 from tokenmill.errors import ConfigError
+from tokenmill.models.kinds import KINDS
 from tokenmill.pipeline import config
+from tokenmill.pipeline.build import make_training
+from tokenmill.pipeline.cli import main as cli
+from tokenmill.pipeline.cli.train_options import make_training as make_training_of_options
 from tokenmill.pipeline.config import BuildConfig, load_config, parse_config
+from tokenmill.text.normalizers import Normalizer
+from tokenmill.text.pretokenizers import PreTokenizer
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 MINIMAL = """\
@@ -146,8 +155,35 @@ def test_wordpiece_has_a_pretokenizer_of_its_own() -> None:
     assert (str(training.pretokenizer), training.unk_token, training.score, training.max_word_characters) == (
         *("bert", "[UNK]", "frequency", 0),
     )
-    words = complaint(MINIMAL.replace(", pretokenizer: gpt2", ""))
-    assert words == "c.yaml: train: pretokenizer: missing, and has a default (bert) for wordpiece alone; add it"
+
+
+@pytest.mark.parametrize("model", KINDS)
+@pytest.mark.parametrize(
+    "cutting", [{}, {"pattern": "[ab]+"}, {"split_digits": 3}, {"pretokenizer": "wordpunct", "split_digits": 1}]
+)
+def test_a_build_has_the_defaults_of_the_command_train(model: str, cutting: dict[str, Any]) -> None:
+    size = {"vocab_size": 600} if KINDS[model].has_merges else {}
+    config: dict[str, Any] = {
+        "input": {"inputs": ["a"]},
+        "train": {"model": model, **size, **cutting},
+        "output": {"folder": "out"},
+    }
+    words = ["x", "--output", "t.json", "--model", model]
+    for name, value in {**size, **cutting}.items():
+        words += ["--" + name.replace("_", "-"), str(value)]
+    context = cli.train.make_context("train", words)
+    expected = make_training_of_options(None, context.params)
+    assert make_training(parse_config(json.dumps(config))) == expected
+    if not cutting:
+        assert str(PreTokenizer.of(expected.pretokenizer)) == KINDS[model].pretokenizer
+
+
+def test_a_tokenizer_that_is_extended_brings_its_pretokenizer_and_normalizer(tmp_path: Path) -> None:
+    path = str(tmp_path / "old.json")
+    train_texts(["Ab ab"], pretokenizer="wordpunct", merges=1, normalizer=Normalizer(("lowercase",))).save(path)
+    section = {"model": "char-bpe", "extend": path, "merges": 2}
+    training = make_training(parse_config(json.dumps({"input": {"inputs": ["a"]}, "train": section, "output": {"folder": "o"}})))
+    assert (str(training.pretokenizer), str(training.normalizer)) == ("wordpunct", "lowercase")
 
 
 def test_a_long_value_is_shortened() -> None:

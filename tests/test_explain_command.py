@@ -140,7 +140,10 @@ def test_losses_are_told(tokenizer_file: Path, tmp_path: Path) -> None:
     shown = call("--tokenizer", tokenizer_file, "é\x1b").stdout
     assert "unknown     'é' U+00E9 LATIN SMALL LETTER E WITH ACUTE, character 0: has no id\n" in shown
     assert "ids         ? ?\ndecoded     not possible" not in shown and "\x1b" not in shown
-    assert "decoded     not possible: encode rejects this text; train with --unk, or a byte-bpe\n" in shown
+    assert (
+        "decoded     not possible: encode rejects this text; train with --unk TOKEN, --byte-fallback, or --model byte-bpe\n"
+        in shown
+    )
     make_tokenizer("ab", [], unk="<unk>", pretokenizer="bert").save(tmp_path / "bert.json")
     assert (
         "character 1: becomes <unk>\ndecoded     'a<unk>', not the text: unknown"

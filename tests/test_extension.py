@@ -72,10 +72,12 @@ def test_the_size_is_that_of_all_tokens() -> None:
     told = message_of(lambda: extend(old, [("ab", 1)], vocab_size=14, unk_token="<unk>"), VocabularySizeError)
     assert told == (
         "vocabulary size 14 is too small: 13 tokens that are there, 1 special tokens and 2 characters that are new "
-        "need at least 16"
+        "need at least 16; give more than that"
     )
     told = message_of(lambda: extend(old, [("lo", 1)], merges=9, strict=True), VocabularySizeError)
-    assert told == "9 merges cannot be had: no pair is left after 0 merges, vocabulary 13; ask for that or add text"
+    assert told == (
+        "asked for 9 merges and got 0 (a vocabulary of 13): after 0 merges no pair of symbols is left; ask for 0, or add text"
+    )
     assert message_of(lambda: extend(old, [], merges=9), NothingToTrainOnError).startswith("nothing to train on")
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.test_cli import call, check_error
-from tests.training import train
+from tests.training import WAYS_OUT, train
 from tokenmill import Tokenizer
 from tokenmill.encoding.lost_words import PlaceNamer
 from tokenmill.formats import native
@@ -114,7 +114,7 @@ def test_encoding_normalizes_and_the_file_says_how() -> None:
 
 def test_unknown_characters_are_named_by_their_place_in_the_text() -> None:
     reason = lowered().describe_unknown("ELĹx", "text 0")
-    assert reason == "text 0, character 3 (4 when normalized): 'x' (U+0078) is not in the alphabet; train with --unk or byte-bpe"
+    assert reason == "text 0, character 3 (4 when normalized): 'x' (U+0078) is not in the alphabet; " + WAYS_OUT
 
 
 @pytest.mark.parametrize(

@@ -249,3 +249,19 @@ def test_a_cut_compressed_parquet_is_named_before_any_work(tmp_path: Path) -> No
     path = write(tmp_path, gzip.compress(parquet_bytes())[:-9], name="a.parquet.gz")
     with pytest.raises(UnreadableFileError, match=r"a\.parquet\.gz: cannot be read as parquet \(gzip\): truncated"):
         read_all(path)
+
+
+@every_compression
+@settings(max_examples=25, deadline=None)
+@given(
+    contents=st.lists(st.binary(max_size=40) | st.binary(max_size=9).map(lambda part: part * 50_000), min_size=1, max_size=3),
+    rest=st.sampled_from([b"\n", b"\r\n", b"more text"]),
+)
+def test_what_follows_the_data_is_named_with_its_place(
+    compression: str, contents: list[bytes], rest: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    stored = b"".join(map(COMPRESS[compression], contents))
+    path = write(tmp_path_factory.mktemp("rest"), stored + rest, name=f"a.{compression}")
+    with pytest.raises(UnreadableFileError, match=f"its compressed data ends at byte {len(stored):,}, and .* follows") as caught:
+        blocks_of(path)
+    assert f"`head -c {len(stored)} FILE` gives the file without it" in str(caught.value)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.reading import write
+from tests.training import WAYS_OUT
 from tokenmill import Tokenizer, schemas
 from tokenmill.encoding.encoder import Encoded
 from tokenmill.formats import native
@@ -124,7 +125,7 @@ def test_each_batch_is_encoded_once(tmp_path: Path, tokenizer: Tokenizer, monkey
     account = SplitAccount(split, made_ids=False)
     with ShardWriter(str(tmp_path / "part.parquet"), {}) as writer:
         rejects = list(encode_documents(batch, tokenizer, writer, account))
-    reason = "document y, character 0: 'z' (U+007A) is not in the alphabet; train with --unk or byte-bpe"
+    reason = "document y, character 0: 'z' (U+007A) is not in the alphabet; " + WAYS_OUT
     assert rejects == [early, Reject("f", 11, -1, reason, b"z")]
     assert calls == [["ab", "z", "b"]]
     assert pa.parquet.read_table(tmp_path / "part.parquet").to_pydict() == {"doc_id": ["x", "z"], "input_ids": [[0, 1], [1]]}

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.corpora import make_texts, write_jsonl
+from tests.training import WAYS_OUT
 from tokenmill import Tokenizer, errors, schemas
 from tokenmill.pipeline import accounting, driver
 from tokenmill.pipeline.accounting import ANY_REJECTS, MaxRejects
@@ -168,7 +169,7 @@ def test_rejects_are_counted_and_kept(tmp_path: Path, batch_bytes: int) -> None:
     rows = [json.loads(line) for line in (tmp_path / "tokens" / "rejects" / "part-00000-of-00001.jsonl").read_text().splitlines()]
     assert [(row["row"], base64.b64decode(row["raw"])) for row in rows] == [(1, b"za"), (2, b"\xff"), (4, b"b z")]
     reasons = {row["row"]: row["reason"] for row in rows}
-    assert reasons[4] == "document in.txt:4, character 2: 'z' (U+007A) is not in the alphabet; train with --unk or byte-bpe"
+    assert reasons[4] == "document in.txt:4, character 2: 'z' (U+007A) is not in the alphabet; " + WAYS_OUT
     assert read_dataset(tmp_path)["doc_id"].to_pylist() == ["in.txt:0", "in.txt:3"]
 
 

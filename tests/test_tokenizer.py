@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tokenmill
 from tests.strategies import NAMED_PRETOKENIZERS, nasty_bytes, nasty_texts
-from tests.training import JIT, few_cases, train
+from tests.training import JIT, WAYS_OUT, few_cases, train
 from tokenmill.errors import InvalidTextError, TokenizerFileError, UnknownCharacterError, UsageError
 from tokenmill.models.alphabets import CharacterAlphabet
 from tokenmill.models.bpe import BpeModel
@@ -140,9 +140,9 @@ def test_vocabulary_look_ups(characters: Tokenizer) -> None:
 
 def test_an_unknown_character_is_named_with_its_place(characters: Tokenizer) -> None:
     told = message_of(lambda: characters.encode("the zebra"), UnknownCharacterError)
-    assert told == "text 0, character 4: 'z' (U+007A) is not in the alphabet; train with --unk or byte-bpe"
+    assert told == "text 0, character 4: 'z' (U+007A) is not in the alphabet; " + WAYS_OUT
     told = message_of(lambda: characters.encode_batch(["the", "", "cat 😀z"]), UnknownCharacterError)
-    assert told == "text 2, character 4: '😀' (U+1F600) is not in the alphabet; train with --unk or byte-bpe"
+    assert told == "text 2, character 4: '😀' (U+1F600) is not in the alphabet; " + WAYS_OUT
     assert UnknownCharacterError.exit_code == 3
 
 

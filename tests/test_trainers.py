@@ -108,9 +108,13 @@ def test_too_few_pairs_stop_cleanly_or_fail_under_strict() -> None:
     tokenizer, rules = train_tokenizer(counts, options(merges=None, vocab_size=100))
     assert (len(tokenizer.merge_rules), rules.exhausted, len(tokenizer)) == (7, True, 14)
     told = message_of(lambda: train_tokenizer(counts, options(merges=None, vocab_size=100, strict=True)), VocabularySizeError)
-    assert told == ("a vocabulary of 100 cannot be had: no pair is left after 7 merges, vocabulary 14; ask for that or add text")
+    assert told == (
+        "asked for a vocabulary of 100 and got 14: after 7 merges no pair of symbols is left; ask for 14, or add text"
+    )
     told = message_of(lambda: train_tokenizer(counts, options(merges=8, strict=True)), VocabularySizeError)
-    assert told == "8 merges cannot be had: no pair is left after 7 merges, vocabulary 14; ask for that or add text"
+    assert told == (
+        "asked for 8 merges and got 7 (a vocabulary of 14): after 7 merges no pair of symbols is left; ask for 7, or add text"
+    )
     assert len(train_tokenizer(counts, options(merges=7, strict=True))[0]) == 14
 
 
@@ -130,10 +134,16 @@ def test_nothing_to_train_on(texts: list[str]) -> None:
 def test_a_vocabulary_below_the_alphabet_is_refused_before_any_work() -> None:
     letters = ["abcdefghijklmnopqrstuvwxyz"]
     told = message_of(lambda: train(letters, vocab_size=10, special_tokens=("<s>",)), VocabularySizeError)
-    assert told == "vocabulary size 10 is too small: 26 symbols of the alphabet and 1 special tokens need at least 27"
+    assert told == (
+        "vocabulary size 10 is too small: 26 symbols of the alphabet and 1 special tokens need at least 27; give more than that, "
+        "or --limit-alphabet N"
+    )
     assert len(train(letters, vocab_size=27, special_tokens=("<s>",))) == 27
     told = message_of(lambda: train(letters, vocab_size=255, model="byte-bpe"), VocabularySizeError)
-    assert told == "vocabulary size 255 is too small: 256 symbols of the alphabet and 0 special tokens need at least 256"
+    assert told == (
+        "vocabulary size 255 is too small: 256 symbols of the alphabet and 0 special tokens "
+        "need at least 256; give more than that"
+    )
 
 
 @pytest.mark.parametrize(

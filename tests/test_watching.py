@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -156,3 +157,17 @@ def test_the_command_ends_well_at_sigterm(root: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert names(root) == ["a.jsonl"]
+
+
+def test_a_round_with_rejects_says_why(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = io.StringIO()
+    monkeypatch.setattr("tests.test_watching.RUN", replace(RUN, reporter=reporter(stream=told)))
+
+    def spoil() -> None:
+        (root / "in" / "b.jsonl").write_text('{"text": null}\n{"text": "x"}\n{"text": null}\n')
+
+    watch(root, monkeypatch, nothing, spoil, nothing, nothing)
+    lines = [line for line in told.getvalue().splitlines() if line.startswith("watch: ")]
+    assert lines, told.getvalue()
+    assert lines[0] == f"watch: 2 records rejected so far: {root}/out/rejects says which and why"
+    assert lines[1] == "watch: 2: column 'text' is null (the first: b.jsonl, row 0)" and len(lines) == 3

@@ -144,7 +144,8 @@ def test_without_an_unk_token_a_text_is_refused_with_the_place() -> None:
     with pytest.raises(UnknownCharacterError) as caught:
         tokenizer.encode_batch(["hug", "hug  hüm"])
     assert str(caught.value) == (
-        "text 1, character 6: 'ü' (U+00FC) in the word 'hüm' begins no token that fits; train with --unk or byte-wordpiece"
+        "text 1, character 6: 'ü' (U+00FC) in the word 'hüm' begins no token that fits; "
+        "train with --unk TOKEN, or --model byte-wordpiece"
     )
     with pytest.raises(UnknownCharacterError, match=r"text 0, character 4: the word 'huggg' has 5 characters, more than the 4"):
         tokenizer.encode("hug huggg")

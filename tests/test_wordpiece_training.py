@@ -177,7 +177,10 @@ def test_one_word_of_many_letters(score: str) -> None:
 def test_too_small_a_vocabulary_says_how_large_it_must_be() -> None:
     letters = "abcdefghijklmnopqrstuvwxyz"
     options: dict[str, Any] = {"model": "wordpiece", "pretokenizer": "bert", "vocab_size": 10, "unk_token": "[UNK]"}
-    expected = "vocabulary size 10 is too small: 26 symbols of the alphabet and 1 special tokens need at least 27"
+    expected = (
+        "vocabulary size 10 is too small: 26 symbols of the alphabet and 1 special tokens need at least 27; give more than that, "
+        "or --limit-alphabet N"
+    )
     assert message_of(lambda: train([" ".join(letters)], **options), TooSmall) == expected
     assert "512 symbols of the alphabet" in message_of(
         lambda: TrainingOptions("byte-wordpiece", "bert", vocab_size=511), TooSmall
@@ -188,7 +191,7 @@ def test_training_stops_when_no_pair_is_left() -> None:
     table = count_texts(["the cat sat"] * 10, "bert")
     tokenizer, rules = train_tokenizer(table, TrainingOptions("wordpiece", "bert", vocab_size=100))
     assert (rules.exhausted, len(tokenizer)) == (True, 13)
-    assert "no pair is left after 6 merges, vocabulary 13" in message_of(
+    assert "got 13: after 6 merges no pair of symbols is left" in message_of(
         lambda: train_tokenizer(table, TrainingOptions("wordpiece", "bert", vocab_size=100, strict=True)), TooSmall
     )
     assert train(["ab"], model="wordpiece", pretokenizer="bert", vocab_size=300).merge_rules == [("a", "##b")]

@@ -24,6 +24,9 @@ from tokenmill.training.word_counts import WordCounter, combine_counts, sort_cou
 JIT = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 WRITE_GOLDEN = os.environ.get("TOKENMILL_WRITE_GOLDEN") == "1"
 
+#: What is said to those whose character-level model lacks a character.
+WAYS_OUT = "train with --unk TOKEN, --byte-fallback, or --model byte-bpe"
+
 CountedWords = Sequence[tuple[str, int]]
 
 

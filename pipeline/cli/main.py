@@ -108,8 +108,8 @@ def train(beam_args: tuple[str, ...], inputs: tuple[str, ...], output: str, **op
     """Train a tokenizer on a corpus, or on the word counts of `tokenmill count`.
 
     Give either --vocab-size or --merges. A byte-bpe encodes any text and gives it back exactly; a char-bpe knows the characters
-    it has seen, and needs --unk for others. Training on counts made elsewhere takes a Parquet file with the columns word and
-    count.
+    it has seen, and needs --unk or --byte-fallback for others. Training on counts made elsewhere takes a Parquet file with the
+    columns word and count.
 
     \b
     tokenmill train corpus/ --vocab-size 32000 --special '<|endoftext|>' --output tokenizer.json

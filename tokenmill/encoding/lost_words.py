@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenmill.arrow import read_only
 from tokenmill.models.alphabets import CODE_POINTS
-from tokenmill.models.base import Model
+from tokenmill.models.base import Model, describe_remedies
 from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import PreTokenizer
 
@@ -44,8 +44,8 @@ def describe_lost_character(model: Model, pretokenizer: PreTokenizer, place: str
         for position, character in _kept_characters(pretokenizer, namer.text):
             if ids[ord(character)] < 0:
                 found = f"{place}, {namer.name(position)}: {character!r} (U+{ord(character):04X})"
-                return f"{found} is not in the alphabet{where}; train with --unk or byte-bpe"
-    return f"{place}: a character is not in the alphabet; train with --unk or byte-bpe"
+                return f"{found} is not in the alphabet{where}; {describe_remedies(model)}"
+    return f"{place}: a character is not in the alphabet; {describe_remedies(model)}"
 
 
 def _kept_characters(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, str]]:
@@ -68,7 +68,7 @@ def describe_lost_word(model: Model, pretokenizer: PreTokenizer, place: str, nam
             at, reason = lost
             return f"{place}, {namer.name(len(data[: start + at].decode()))}: {reason}"
         fine.add(word)
-    return f"{place}: tokens do not make up a word; train with --unk or byte-wordpiece"
+    return f"{place}: tokens do not make up a word; {describe_remedies(model)}"
 
 
 def _place_words(pretokenizer: PreTokenizer, data: bytes) -> Iterator[tuple[bytes, int]]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.models.continuations import ContinuationAlphabet
+from tokenmill.models.kinds import kind_of
 from tokenmill.models.marks import Alphabet
 from tokenmill.names import TOKEN_FLAGS
 
@@ -299,3 +300,10 @@ def number_tokens(specials: Sequence[str], alphabet: Sequence[str], products: Se
     tokens = [*specials, *alphabet, *products]
     ordered = sorted(tokens) if ids == "sorted" else tokens
     return {token: token_id for token_id, token in enumerate(ordered)}
+
+
+def describe_remedies(model: Model) -> str:
+    """Say which options of training give a model of this kind ids for every character."""
+    kind = kind_of(model.name)
+    fallback = "--byte-fallback, " if kind.takes("byte_fallback") else ""
+    return f"train with --unk TOKEN, {fallback}or --model {kind.byte_kind}"

@@ -26,7 +26,7 @@ class ModelKind:
     `tokenmill explain` uses to show the encoding of a word step by step. `options` are the training options of this kind that
     other kinds may not take. `file_keys` are the keys of a native tokenizer.json that only some kinds have, with the types of
     their values. `least_alphabet` is the number of symbols that are in the alphabet for every corpus. `pretokenizer`, `unk` and
-    `score` are the defaults for training.
+    `score` are the defaults for training. `byte_kind` is the kind like this one to which no character is unknown.
     """
 
     name: str
@@ -40,6 +40,7 @@ class ModelKind:
     pretokenizer: str = "gpt2"
     unk: str | None = None
     score: str = "frequency"
+    byte_kind: str = "byte-bpe"
     has_merges: bool = True
     can_be_extended: bool = False
     explains_training: bool = False
@@ -110,6 +111,7 @@ KINDS = {
             model="tokenmill.models.wordpiece:WordPieceModel",
             explainer="tokenmill.explain.matching:explain_word",
             pretokenizer="bert",
+            byte_kind="byte-wordpiece",
             unk="[UNK]",
             score="likelihood",
             explains_training=True,

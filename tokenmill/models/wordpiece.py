@@ -17,7 +17,7 @@ from tokenmill.errors import TokenizerFileError, UsageError
 from tokenmill.kernels import bpe_merge
 from tokenmill.kernels import wordpiece as kernel
 from tokenmill.models.alphabets import ByteAlphabet, CharacterAlphabet
-from tokenmill.models.base import CommonFields, Model, Rules, TokenWords
+from tokenmill.models.base import CommonFields, Model, Rules, TokenWords, describe_remedies
 from tokenmill.models.continuations import PREFIX, ContinuationAlphabet
 from tokenmill.models.kinds import kind_of
 from tokenmill.models.token_trees import TokenTree
@@ -127,14 +127,14 @@ class WordPieceModel(Model):
         if limit is not None and len(characters) > limit:
             return 0, (
                 f"the word {shown!r} has {len(characters)} characters, more than the {limit} of max_word_characters; "
-                "train with --unk, or without a limit"
+                "train with --unk TOKEN, or without a limit (--max-word-characters 0)"
             )
         at = self.find_unmatched(word)
         if at == len(word):
             return None
         character = word[at:].decode()[0]
         found = f"{character!r} (U+{ord(character):04X}) in the word {shown!r}"
-        return at, f"{found} begins no token that fits; train with --unk or byte-wordpiece"
+        return at, f"{found} begins no token that fits; {describe_remedies(self)}"
 
     def find_unmatched(self, word: bytes) -> int:
         """Find the first byte of a word where no token fits; the length of the word if tokens cover it."""

@@ -118,7 +118,7 @@ def check_size(model: BpeModel, symbols: ExtendedSymbols, specials: Sequence[str
     if size < least:
         raise VocabularySizeError(
             f"vocabulary size {size} is too small: {len(model.vocab)} tokens that are there, {len(specials)} special tokens and "
-            f"{len(symbols.characters)} characters that are new need at least {least}"
+            f"{len(symbols.characters)} characters that are new need at least {least}; give more than that"
         )
     return size - least
 

@@ -17,7 +17,7 @@ from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.extension import check_extended, check_size, extend_model, new_specials, symbols_for_extension
 from tokenmill.training.merge_loop import MergeOptions, MergeRules, OnMerges, learn_merges
-from tokenmill.training.options import TrainingOptions, describe_least
+from tokenmill.training.options import TrainingOptions, describe_least, describe_shortage
 from tokenmill.training.result import OnNamedMerges, Training, describe_training
 from tokenmill.training.symbols import TrainingSymbols, symbols_for_training
 from tokenmill.training.word_counts import binary_buffers, in_corpus_order
@@ -121,7 +121,8 @@ def _check_room(base: TrainingSymbols, options: TrainingOptions) -> None:
     """Check that the specials and the alphabet fit into the vocabulary, and that no special token is a symbol."""
     symbols = {*base.visible, *options.byte_tokens}
     if options.vocab_size is not None and options.vocab_size < len(options.specials) + len(symbols):
-        raise VocabularySizeError(describe_least(options.vocab_size, len(symbols), len(options.specials)))
+        limit = ", or --limit-alphabet N" if options.kind.takes("limit_alphabet") else ""
+        raise VocabularySizeError(describe_least(options.vocab_size, len(symbols), len(options.specials)) + limit)
     for token in options.specials:
         if token in symbols:
             raise UsageError(f"special token {token!r} is a symbol of the alphabet; choose a longer one")
@@ -142,11 +143,8 @@ def _check_shortage(rules: MergeRules, others: int, options: TrainingOptions) ->
     """With `strict`, raise `VocabularySizeError` for fewer rules than asked for. `others` counts the tokens no rule makes."""
     if not (options.strict and rules.exhausted):
         return
-    size = others + len(rules.pairs)
-    wanted = f"{options.merges} merges" if options.vocab_size is None else f"a vocabulary of {options.vocab_size}"
-    raise VocabularySizeError(
-        f"{wanted} cannot be had: no pair is left after {len(rules.pairs)} merges, vocabulary {size}; ask for that or add text"
-    )
+    asked = {name: getattr(options, name) for name in ("vocab_size", "merges", "min_count", "max_token_length")}
+    raise VocabularySizeError(describe_shortage(asked, len(rules.pairs), others + len(rules.pairs)))
 
 
 def _build_tokenizer(

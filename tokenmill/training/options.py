@@ -194,5 +194,24 @@ def describe_least(size: int, alphabet: int, specials: int) -> str:
     """Say why a vocabulary of `size` tokens is too small, and what the minimum is."""
     return (
         f"vocabulary size {size} is too small: {alphabet} symbols of the alphabet and {specials} special tokens "
-        f"need at least {alphabet + specials}"
+        f"need at least {alphabet + specials}; give more than that"
+    )
+
+
+def describe_shortage(asked: Mapping[str, Any], merges: int, size: int) -> str:
+    """Say why a training ended early, at what size, and what to do. `asked`: options by name, as the tokenizer file has them.
+
+    `asked for a vocabulary of 300 and got 257: after 1 merge no pair of symbols is left; ask for 257, or add text`
+    """
+    least, longest = asked.get("min_count") or 1, asked.get("max_token_length")
+    wanted = f"a vocabulary of {asked['vocab_size']:,}" if asked.get("vocab_size") else f"{asked.get('merges') or 0:,} merges"
+    got = f"{size:,}" if asked.get("vocab_size") else f"{merges:,} (a vocabulary of {size:,})"
+    pair = "no pair of symbols" + (f" that occurs {least:,} times" if least > 1 else "")
+    within = f" within {longest:,} characters or bytes a token" if longest else ""
+    ways = [f"ask for {size if asked.get('vocab_size') else merges:,}", "add text"]
+    ways += ["lower --min-count"] if least > 1 else []
+    ways += ["raise --max-token-length"] if longest else []
+    return (
+        f"asked for {wanted} and got {got}: after {merges:,} merge{'' if merges == 1 else 's'} {pair} is left{within}; "
+        f"{', '.join(ways[:-1])}, or {ways[-1]}"
     )
