@@ -193,7 +193,7 @@ def test_the_summary_tells_new_rules_from_old_ones() -> None:
     told = describe_learning(*train_tokenizer(table_of(LOW), options))
     assert told.startswith("learned  2 merge rules on top of 3 of the tokenizer that is extended: vocabulary 15\n")
     new = extend(old, LOW, merges=2).model.merge_rules[3:]
-    assert told.splitlines()[1] == "         first rules: " + ",  ".join(f"{left} {right}" for left, right in new)
+    assert told.splitlines()[1] == "         first rules: " + ",  ".join(f"{left} + {right}" for left, right in new)
 
 
 def test_extend_by_command(tmp_path: Path) -> None:

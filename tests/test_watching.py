@@ -161,13 +161,12 @@ def test_the_command_ends_well_at_sigterm(root: Path) -> None:
 
 def test_a_round_with_rejects_says_why(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = io.StringIO()
-    monkeypatch.setattr("tests.test_watching.RUN", replace(RUN, reporter=reporter(stream=told)))
+    monkeypatch.setitem(globals(), "RUN", replace(RUN, reporter=reporter(stream=told)))
 
     def spoil() -> None:
         (root / "in" / "b.jsonl").write_text('{"text": null}\n{"text": "x"}\n{"text": null}\n')
 
     watch(root, monkeypatch, nothing, spoil, nothing, nothing)
     lines = [line for line in told.getvalue().splitlines() if line.startswith("watch: ")]
-    assert lines, told.getvalue()
     assert lines[0] == f"watch: 2 records rejected so far: {root}/out/rejects says which and why"
-    assert lines[1] == "watch: 2: column 'text' is null (the first: b.jsonl, row 0)" and len(lines) == 3
+    assert lines[1] == "watch: 2: column 'text' holds null, not a string (the first: b.jsonl, row 0)"
