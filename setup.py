@@ -40,6 +40,9 @@ EXTRAS = {
         "ruff>=0.17,<0.18",
         "mypy>=2.4,<3",
         "types-PyYAML>=6.0.12",
+        # An S3 server on this machine, for `tests/test_s3.py`.
+        "apache-beam[aws]>=2.77,<2.78",
+        "moto[server]>=5.2,<6",
     ],
     # The peers that the benchmarks compare with, in the versions that they were written for.
     "bench": [

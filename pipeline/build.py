@@ -36,6 +36,7 @@ from tokenmill.pipeline.outputs import OutputFolder, read_manifest
 from tokenmill.pipeline.planning import FILE_OPTIONS, Corpus, Execution, Plan, document_bytes_of, plan_corpus, split_bytes_of
 from tokenmill.pipeline.progress import Reporter, WatchedView
 from tokenmill.pipeline.report_command import ReportPlan
+from tokenmill.pipeline.runners import use_beam_options
 from tokenmill.pipeline.state import (
     OUTPUTS,
     STATE,
@@ -99,6 +100,7 @@ def _open_build(config: BuildConfig, reporter: Reporter, beam_args: tuple[str, .
     """All that can be refused before any work."""
     jobs = 1 + config.encode.enabled + config.report.enabled
     run = Execution(reporter, config.workers, (*config.beam, *beam_args), ready=ForkedWorkers(), jobs=jobs)
+    use_beam_options(run.beam_args)
     output = OutputFolder(config.output.folder)
     state = parse_state(read_json(output.join(STATE)))
     if state is None and not overwrite and file_exists(output.join(STATE)):

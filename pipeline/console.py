@@ -23,6 +23,8 @@ INTERRUPTED = 130
 _LAST_STANDARD = 2
 #: Commands whose words after `--` are options of Beam. Elsewhere `--` ends the options, as usual.
 BEAM_COMMANDS = ("count", "train", "encode", "build", "report")
+#: Those whose words after `--` are options of Beam if each of them begins with `--`: where a store is, and who may use it.
+STORE_COMMANDS = ("verify", "pin", "plan")
 
 
 def prepare_process() -> None:
@@ -115,10 +117,13 @@ def print_json(value: Any) -> None:
 def split_beam_args(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
     """`["count", "a", "--", "--runner=X"]` -> `["count", "a"]` and `("--runner=X",)`."""
     command = next((word for word in words if not word.startswith("-")), None)
-    if command not in BEAM_COMMANDS or "--" not in words:
+    if command not in (*BEAM_COMMANDS, *STORE_COMMANDS) or "--" not in words:
         return words, ()
     place = words.index("--")
-    return words[:place], tuple(words[place + 1 :])
+    beam_args = tuple(words[place + 1 :])
+    if command in STORE_COMMANDS and not all(word.startswith("--") for word in beam_args):
+        return words, ()
+    return words[:place], beam_args
 
 
 def logs_json(words: list[str]) -> bool:

@@ -14,7 +14,6 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import UnreadableFileError, UsageError
@@ -26,6 +25,7 @@ from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.training.word_counts import check_counts, combine_counts, fingerprint_counts, sort_counts
 from tokenmill.transforms.files import check_regular, list_files, read_file, read_json
+from tokenmill.transforms.stores import FileSystems
 from tokenmill.transforms.sums import add_sum
 from tokenmill.transforms.write import OutputFile
 from tokenmill.version import __version__

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.compute as pc
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import kernels
-from tokenmill.errors import NothingToTrainOnError, OutputExistsError, TokenizerFileError, TokenmillError, UsageError
+from tokenmill.errors import NothingToTrainOnError, OutputExistsError, StoreError, TokenizerFileError, TokenmillError, UsageError
 from tokenmill.pipeline import accounting, counts_folder
 from tokenmill.pipeline.accounting import ANY_REJECTS, Books, describe_split
 from tokenmill.pipeline.apart import check_apart, check_spared
@@ -25,7 +24,7 @@ from tokenmill.pipeline.lock import Lock
 from tokenmill.pipeline.outputs import OutputFolder, read_manifest, write_card
 from tokenmill.pipeline.planning import Corpus, Execution, Plan, check_unchanged, choose_workers, fork_workers, plan_corpus
 from tokenmill.pipeline.progress import Stage, count_things
-from tokenmill.pipeline.runners import parse_options, run_pipeline
+from tokenmill.pipeline.runners import run_pipeline, use_beam_options
 from tokenmill.pipeline.shaping import RowOptions, choose_packing, choose_shape
 from tokenmill.text.normalizers import Normalizer
 from tokenmill.text.pretokenizers import PreTokenizer
@@ -39,6 +38,7 @@ from tokenmill.transforms.files import delete_tree, is_local, read_file, write_f
 from tokenmill.transforms.journal import Journal
 from tokenmill.transforms.parts import SHARD_SPLITS
 from tokenmill.transforms.splits import Split
+from tokenmill.transforms.stores import FileSystems
 
 POLL_SECONDS = 0.5
 #: Words beyond this are trained on, but hardly meant.
@@ -238,15 +238,16 @@ def _open_run(
     plan: Plan | None,
 ) -> Iterator[_Job]:
     """A folder that is held for this run, and the plan. All that can be refused is refused before anything is written."""
+    use_beam_options(run.beam_args, workers=run.workers or 1)
     folder = OutputFolder(output)
     check_apart(corpus, output)
     folder.check_free(overwrite=overwrite or update)
-    parse_options(run.beam_args, workers=run.workers or 1)
     plan = plan or plan_corpus(corpus, run)
     check_spared(plan, folder.list_replaced())
     keys = key_splits(plan.splits, plan.stamps, describe_job(name, options))
     folder = OutputFolder(output, keys, "group" if name == "count" else "shard")
     with folder.hold() as lock:
+        folder = replace(folder, lock=lock)
         folder.check_free(overwrite=overwrite or update)  # once more: another run may have published while this one planned
         kept = folder.begin(folder.published_parts() if update and not overwrite else None)
         try:
@@ -259,6 +260,8 @@ def _open_run(
 def _run_job(name: str, build: BuildGraph, splits: Sequence[Split], job: _Job, run: Execution) -> Records:
     """Run a graph as a stage that goes on from what is kept; returns the journal's records."""
     with run.reporter.stage(name, len(job.plan.splits)) as stage:
+        if job.lock.warning:
+            stage.message(job.lock.warning)
         if job.kept:
             stage.message(f"{job.kept:,} of {count_things(len(job.plan.splits), 'split')} are done already")
         ticker = Ticker(Journal(job.folder.journal), stage, job.lock)
@@ -286,7 +289,7 @@ class Ticker:
         if time.monotonic() < self._next:
             return
         started = time.monotonic()
-        with contextlib.suppress(OSError):  # a listing that fails once must not end a job of hours
+        with contextlib.suppress(OSError, StoreError):  # a listing that fails once must not end a job of hours
             self.show()
             if self._lock is not None:
                 self._lock.renew()

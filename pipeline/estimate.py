@@ -37,6 +37,7 @@ from tokenmill.pipeline.inputs import pack_ranges
 from tokenmill.pipeline.planning import Corpus, count_paying_workers, list_corpus
 from tokenmill.pipeline.progress import count_things
 from tokenmill.pipeline.recognition import recognise_files
+from tokenmill.pipeline.runners import use_beam_options
 from tokenmill.text.pretokenizers import PreTokenizer
 from tokenmill.tokenizer import Tokenizer
 from tokenmill.training.options import TrainingOptions
@@ -107,6 +108,7 @@ class Estimate:
 
 def estimate_build(config: BuildConfig, share: float) -> tuple[Estimate, Sample]:
     """Sample the corpus of a configuration and reckon what building it takes. Raises as planning and training do."""
+    use_beam_options(config.beam)
     corpus, training = make_corpus(config), make_training(config)
     files = recognise_files(list_corpus(corpus).files, format=corpus.format)
     units = pack_ranges([part for file in files for part in cut_file(file, corpus.read, SAMPLE_BYTES)], SAMPLE_BYTES)

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from tokenmill import schemas
 from tokenmill.errors import DataError
 from tokenmill.pipeline.fingerprints import hash_bytes
 from tokenmill.transforms.files import list_files, read_file
+from tokenmill.transforms.stores import FileSystems
 
 #: What comes of a manifest whose entries are missing or of another kind.
 DAMAGED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError)

@@ -19,13 +19,13 @@ from typing import Any
 
 import xxhash
 from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import UnreadableFileError
 from tokenmill.pipeline.listing import UNKNOWN, FileState, is_remote, look_at
 from tokenmill.transforms.read_dataset import open_dataset
 from tokenmill.transforms.splits import Range, SourceFile, Split
+from tokenmill.transforms.stores import FileSystems
 from tokenmill.version import __version__
 
 #: A block stays in the processor's cache until it is hashed: new memory for each took twice the time on two cores.

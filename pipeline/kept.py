@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import UnreadableFileError
@@ -41,6 +40,7 @@ from tokenmill.transforms.files import (
     write_file_atomically,
 )
 from tokenmill.transforms.journal import Journal
+from tokenmill.transforms.stores import FileSystems
 
 KEYS = "keys.json"
 _THREADS = 4

@@ -7,11 +7,10 @@ import importlib.util
 import posixpath
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from tokenmill.errors import UnreadableFileError, UsageError
 from tokenmill.pipeline.listing import Listing, glob_root, is_sweeping, refuse_unfinished, sort_out
 from tokenmill.transforms.files import escape_glob
+from tokenmill.transforms.stores import FileSystems
 
 
 def list_remote(text: str) -> Listing:

@@ -27,7 +27,6 @@ from operator import itemgetter
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import LockedError, OutputExistsError, UnreadableFileError, UsageError
@@ -52,6 +51,7 @@ from tokenmill.pipeline.ours import (
 from tokenmill.transforms.accounts import join_records
 from tokenmill.transforms.files import is_local, list_files, list_folders, make_folder, read_json
 from tokenmill.transforms.journal import Journal
+from tokenmill.transforms.stores import FileSystems
 from tokenmill.transforms.sums import SUM, add_sum, is_summed
 
 _PUBLISHED = ("part-*-of-*.parquet", "tokenizer.json", "README.md")
@@ -66,12 +66,14 @@ LEDGER = "groups/ledger.json"
 class OutputFolder:
     """One output folder, on any file system that Beam knows.
 
-    `keys` are those of the splits of this run, `kind` is what comes out of one: a `shard`, or a `group` of word counts.
+    `keys` are those of the splits of this run, `kind` is what comes out of one: a `shard`, or a `group` of word counts. `lock` is
+    the one that is held while the run goes on.
     """
 
     path: str
     keys: Sequence[str] = ()
     kind: str = "shard"
+    lock: Lock | None = None
 
     def join(self, *names: str) -> str:
         """A path inside the folder."""
@@ -193,10 +195,19 @@ class OutputFolder:
         if LEDGER in files:
             links |= {f"groups/{posixpath.basename(path)}": path for path in list_files(self.groups, "group-*-of-*.arrow")}
         contents = {**files, schemas.MANIFEST: render_manifest(manifest)}
+        if self.lock is not None:
+            self.lock.check()
         published = self._list_published()
         if is_local(self.path) and self._is_ours(published) and publishing.switch_folder(self.path, links, contents, self.run):
             return
-        publishing.replace_files(self.path, links, contents, published, self.join("_work", _PUBLISHING))
+        log, check = self.join("_work", _PUBLISHING), self.lock.check if self.lock else None
+        if is_local(self.path):
+            publishing.replace_files(self.path, links, contents, published, log)
+        else:
+            if schemas.MANIFEST in map(posixpath.basename, list_files(self.path, schemas.MANIFEST)):
+                links = {publishing.mark_name(name, self.run): path for name, path in links.items()}
+                contents[schemas.MANIFEST] = render_manifest(publishing.mark_names(manifest, self.run))
+            publishing.add_version(self.path, links, contents, published, log, check)
         self._delete_work()
 
     def _find_written(self, name: str) -> str:

@@ -2,9 +2,10 @@
 
     switch_folder     the next version is a folder beside the old one, of second names (hard links) for the run's files; then
                       the two change places in one step of the file system, and the old one goes
-    replace_files     where that cannot be: on object stores, on file systems without such a step, in a folder that is a mount
-                      point or holds files of others. The manifest goes first and comes back last: in between, the folder is
-                      no dataset
+    replace_files     where that cannot be: on local file systems without such a step, in a folder that is a mount point or holds
+                      files of others. The manifest goes first and comes back last: in between, the folder is no dataset
+    add_version       on object stores and other file systems: the parts of the next version get names of their own and are
+                      written beside the old ones. The manifest is replaced in one write; then the old parts go
 
 On local disks all files of a version are on the disk, not only in memory, before it is published: what a power failure leaves is
 whole.
@@ -23,10 +24,9 @@ import os
 import posixpath
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-
-from apache_beam.io.filesystems import FileSystems
+from typing import Any
 
 from tokenmill import schemas
 from tokenmill.errors import OutputError
@@ -48,13 +48,16 @@ from tokenmill.transforms.files import (
     is_local,
     link_file,
     make_folder,
+    read_file,
     read_json,
     rename_file,
     write_file_atomically,
 )
+from tokenmill.transforms.stores import FileSystems, is_store
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _FLUSHED_AT_ONCE = 8
+_MARK_LETTERS = 8
 #: What a disk says that has not kept what was written.
 _LOST = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 
@@ -124,7 +127,7 @@ def _sweep_version(path: str) -> None:
 
 
 def replace_files(path: str, links: Mapping[str, str], files: Mapping[str, bytes], replaced: list[str], log: str) -> None:
-    """Replace file by file. `replaced` are the names that go; `log` keeps them for `clear_replacement`."""
+    """Replace file by file in a local folder. `replaced` are the names that go; `log` keeps them for `clear_replacement`."""
     contents = {name: content for name, content in files.items() if name != schemas.MANIFEST}
     folders = sorted({posixpath.dirname(name) for name in links} - {""})
     refuse_links(path, *folders)
@@ -134,26 +137,89 @@ def replace_files(path: str, links: Mapping[str, str], files: Mapping[str, bytes
     delete_inside(path, sorted({*replaced, *links, *contents}), PUBLISHED)
     for folder in folders:
         make_folder(_join(path, folder))
-    give = link_file if is_local(path) else rename_file
     for name, source in links.items():
-        give(source, _join(path, name))
+        link_file(source, _join(path, name))
     for name, content in contents.items():
         write_file_atomically(_join(path, name), content)
-    if is_local(path):
-        _flush_files(path, [*links, *contents])
+    _flush_files(path, [*links, *contents])
     write_file_atomically(_join(path, schemas.MANIFEST), files[schemas.MANIFEST])
-    if is_local(path):
-        _flush_files(path, [schemas.MANIFEST])
+    _flush_files(path, [schemas.MANIFEST])
+
+
+def add_version(
+    path: str,
+    links: Mapping[str, str],
+    files: Mapping[str, bytes],
+    replaced: list[str],
+    log: str,
+    check: Callable[[], None] | None = None,
+) -> None:
+    """Put the files of a version beside those of the old one, write the manifest, and delete the old files.
+
+    For file systems that are not this machine's. The parts of a version have names of their own (`mark_names`), so the manifest
+    alone decides which version readers see. `check` is called right before it is written, and raises if that must not be.
+    """
+    contents = {name: content for name, content in files.items() if name != schemas.MANIFEST}
+    write_file_atomically(log, json.dumps(sorted({*replaced, *links, *contents})).encode())
+    for folder in sorted({posixpath.dirname(name) for name in links} - {""}):
+        make_folder(_join(path, folder))
+    give = link_file if is_store(path) else rename_file
+    for name, source in links.items():
+        give(source, _join(path, name))
+    if check is not None:
+        check()
+    for name, content in contents.items():
+        target = _join(path, name)
+        if not file_exists(target) or read_file(target) != content:
+            write_file_atomically(target, content)
+    write_file_atomically(_join(path, schemas.MANIFEST), files[schemas.MANIFEST])
+    delete_inside(path, sorted({*replaced} - {*links, *contents}), PUBLISHED)
+
+
+def mark_name(name: str, run: str) -> str:
+    """The name of a shard, or of a file of rejects, that no other version of the folder has; other names stay as they are.
+
+    >>> mark_name("rejects/part-00000-of-00064.jsonl", "4f1d0c7a9b")
+    'rejects/part-00000-of-00064-4f1d0c7a.jsonl'
+    """
+    return re.sub(r"(part-\d{5,}-of-\d{5,})(\.parquet|\.jsonl)$", rf"\1-{run[:_MARK_LETTERS]}\2", name)
+
+
+def mark_names(manifest: Mapping[str, Any], run: str) -> dict[str, Any]:
+    """A manifest whose parts have the names that `mark_name` gives them."""
+    marked = dict(manifest)
+    for kind in ("shards", "parts", "unwritten"):
+        if kind in manifest:
+            marked[kind] = [{**entry, **_mark_entry(entry, run)} for entry in manifest[kind]]
+    return marked
+
+
+def _mark_entry(entry: Mapping[str, Any], run: str) -> dict[str, str]:
+    return {key: mark_name(entry[key], run) for key in ("path", "rejects") if isinstance(entry.get(key), str)}
 
 
 def clear_replacement(path: str, log: str) -> None:
-    """Delete what a run that was killed while it replaced files had put there. With a manifest all of it is published."""
-    if file_exists(_join(path, schemas.MANIFEST)):
+    """Delete what a run that was killed while it published has left.
+
+    In a local folder with a manifest, all of it is published. Elsewhere there may be files that the manifest does not name: those
+    of the next version, or of the one before.
+    """
+    names, manifest = read_json(log), read_json(_join(path, schemas.MANIFEST))
+    if manifest is not None and is_local(path):
         return
-    names = read_json(log)
+    if isinstance(manifest, dict) and isinstance(names, list):
+        named = {name for name in names if isinstance(name, str) and not name.startswith("groups/")}  # those tell by their sums
+        names = sorted(named - _list_kept(manifest))
     if isinstance(names, list):
         delete_inside(path, (name for name in names if isinstance(name, str)), PUBLISHED)
     delete_inside(path, [f"_work/{posixpath.basename(log)}"], VERSION)
+
+
+def _list_kept(manifest: Mapping[str, Any]) -> set[str]:
+    """Names of what a manifest answers for, and of files that all versions share."""
+    entries = [*schemas.list_published(manifest), *manifest.get("unwritten", [])]
+    kept = {str(entry["path"]) for entry in entries if "path" in entry}
+    return kept | {f"rejects/{schemas.rejects_of(entry)}" for entry in entries} | {"tokenizer.json", "README.md"}
 
 
 def _join(path: str, name: str) -> str:

@@ -20,7 +20,7 @@ from tokenmill.pipeline import accounting, driver
 from tokenmill.pipeline.apart import check_spared
 from tokenmill.pipeline.jobs import report_graph
 from tokenmill.pipeline.planning import Corpus, Execution, Plan, check_unchanged, fork_workers, plan_corpus
-from tokenmill.pipeline.runners import parse_options
+from tokenmill.pipeline.runners import use_beam_options
 from tokenmill.report import as_html, as_json, as_text
 from tokenmill.report.measure import MOST_CHANGES, Change, Measurement
 from tokenmill.report.numbers import SHOWN_TOKENS, Report, make_report
@@ -57,7 +57,7 @@ def plan_report(
 
     Raises `UsageError` where a column is asked for of files that have none, and the errors of `plan_corpus`.
     """
-    parse_options(run.beam_args, workers=run.workers or 1)
+    use_beam_options(run.beam_args, workers=run.workers or 1)
     if by_column is None:
         return ReportPlan(plan or plan_corpus(corpus, run), "file" if by_file else None)
     if by_file or corpus.read.id_column is not None:

@@ -32,6 +32,7 @@ from apache_beam.transforms import environments
 from tokenmill import errors
 from tokenmill.pipeline.forked import ForkedWorkers
 from tokenmill.pipeline.workers import GRACE_SECONDS, WORKERS_URN, LocalJob, ProcessEnvironment, ProcessHandler, WorkerProcesses
+from tokenmill.transforms.stores import use_options
 
 TICK_SECONDS = 0.2
 LISTENER_SECONDS = 1.0
@@ -60,7 +61,7 @@ def run_pipeline(
     `tokenmill.errors`; TokenmillError, with the trimmed traceback, when a step raised anything else; UsageError for options that
     cannot be used.
     """
-    options = parse_options(beam_args, workers=workers)
+    options = use_options(parse_options(beam_args, workers=workers))
     processes = WorkerProcesses(ready)
     with _quiet_loggers(beam_args):
         runner = _local_runner(options, processes, workers) if _is_local(options) else _other_runner(options)
@@ -93,6 +94,16 @@ def parse_options(beam_args: Sequence[str], *, workers: int) -> PipelineOptions:
     if unknown and _is_local(options):
         raise errors.UsageError(f"Beam option --{unknown[0]}: a local run has none; check the spelling, or give --runner")
     return options
+
+
+def use_beam_options(beam_args: Sequence[str], *, workers: int = 1) -> None:
+    """Let the file systems of this process have the options of these words from now on, also before a job and without one.
+
+    Raises the UsageError of `parse_options`. Without words, what was set before stays.
+    """
+    options = parse_options(beam_args, workers=workers)
+    if beam_args:
+        use_options(options)
 
 
 def _parse_or_raise(beam_args: Sequence[str]) -> PipelineOptions:

@@ -13,7 +13,6 @@ from operator import itemgetter
 from typing import Any
 
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.dataset.packing import Packing
@@ -35,6 +34,7 @@ from tokenmill.transforms.files import delete_files, file_exists, write_file_ato
 from tokenmill.transforms.read import read_split
 from tokenmill.transforms.shape import RowShape
 from tokenmill.transforms.splits import Range, ReadOptions, SourceFile, Split
+from tokenmill.transforms.stores import FileSystems
 
 #: Shards that are made again, and documents of each that are decoded.
 DEEP_SHARDS = 8
@@ -77,7 +77,7 @@ def repair_shards(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str
     """
     check_manifest(folder, manifest)
     files, repaired = _find_files(manifest, inputs), 0
-    with hold_folder(folder):
+    with hold_folder(folder) as lock:
         if read_manifest(folder) != manifest:
             raise DataError(f"{folder}: another version was published meanwhile; nothing is repaired; run verify again")
         refuse_links(folder, "rejects")
@@ -88,6 +88,7 @@ def repair_shards(folder: str, manifest: Mapping[str, Any], inputs: Sequence[str
                 record = _encode_again(manifest, number, tokenizer, files, temporary)
                 if problem := _compare(record, entry):
                     raise DataError(f"{_name_part(entry)}: cannot be repaired: {problem}; encode the corpus again")
+                lock.check()
                 _put_in_place(folder, temporary, record["shards"][0], entry)
             repaired += 1
     return repaired

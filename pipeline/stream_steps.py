@@ -18,7 +18,6 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.coders import PickleCoder
 from apache_beam.io.filesystem import FileMetadata
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.userstate import BagStateSpec
 
 from tokenmill import schemas
@@ -42,6 +41,7 @@ from tokenmill.pipeline.recognition import recognise_file
 from tokenmill.transforms.encode import EncodeOptions
 from tokenmill.transforms.files import file_exists, make_folder, rename_file, write_file_atomically
 from tokenmill.transforms.splits import SourceFile, Split
+from tokenmill.transforms.stores import FileSystems
 from tokenmill.transforms.sums import is_summed
 
 #: How many shards there will be: a stream does not know, and says 0.

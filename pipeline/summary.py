@@ -23,6 +23,8 @@ from tokenmill.unicode_text import show_printable
 _SHOWN_RULES = 8
 _SHOWN_TOKENS = 6
 _SHOWN_FILES = 3
+#: What `datasets` needs to read from a store.
+_READERS = {"s3://": "s3fs", "gs://": "gcsfs"}
 
 
 def describe_reading(manifest: Mapping[str, Any], output: str | None) -> str:
@@ -172,7 +174,10 @@ def describe_report(report: Report, output: str) -> str:
 
 def describe_use(output: str) -> str:
     """How to go on with a dataset."""
-    return f'next     datasets.load_dataset("parquet", data_files="{output}/part-*.parquet")\n         tokenmill decode {output}'
+    library = next((library for scheme, library in _READERS.items() if output.startswith(scheme)), "")
+    needs = f"   (needs: pip install {library})" if library else ""
+    load = f'datasets.load_dataset("parquet", data_files="{output}/part-*.parquet")'
+    return f"next     {load}{needs}\n         tokenmill decode {output}"
 
 
 def describe_sample(sample: tuple[str, list[int], str] | None) -> str:

@@ -117,9 +117,9 @@ def check_dataset(folder: str) -> dict[str, Any]:
 def read_shard(path: str) -> Iterator[tuple[str, list[int]]]:
     """`(doc_id, token ids)` of each document of one shard, of one with packed blocks the documents put together again."""
     from apache_beam.io.filesystem import CompressionTypes
-    from apache_beam.io.filesystems import FileSystems
 
     from tokenmill.transforms.files import check_regular
+    from tokenmill.transforms.stores import FileSystems
 
     check_regular(path)
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:

@@ -21,7 +21,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.dataset.shard_files import check_names
@@ -35,6 +34,7 @@ from tokenmill.pipeline.outputs import read_manifest
 from tokenmill.pipeline.verify_books import check_books
 from tokenmill.pipeline.verify_counts import check_counts
 from tokenmill.transforms.files import file_exists, is_local, read_file
+from tokenmill.transforms.stores import FileSystems
 from tokenmill.transforms.sums import SUM, is_summed
 
 _THREADS = 8

@@ -7,8 +7,6 @@ import posixpath
 import shutil
 from collections.abc import Sequence
 
-from apache_beam.io.filesystems import FileSystems
-
 from tokenmill import schemas
 from tokenmill.dataset.shard_files import check_manifest
 from tokenmill.errors import DataError, OutputExistsError, UnreadableFileError, UsageError
@@ -19,6 +17,7 @@ from tokenmill.pipeline.progress import count_things
 from tokenmill.pipeline.state import STATE, parse_state
 from tokenmill.pipeline.verify import verify_chain, verify_folder
 from tokenmill.transforms.files import is_local, link_file, list_files, make_folder, read_json, write_file_atomically
+from tokenmill.transforms.stores import FileSystems
 
 _SHOWN = 20
 

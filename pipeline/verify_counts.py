@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow.compute as pc
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill.dataset.shard_files import check_names
 from tokenmill.pipeline.counts_folder import HEADER, fingerprint_inputs, read_counts, read_header
@@ -16,6 +15,7 @@ from tokenmill.pipeline.fingerprints import hash_bytes
 from tokenmill.pipeline.outputs import LEDGER
 from tokenmill.training.word_counts import fingerprint_counts
 from tokenmill.transforms.files import file_exists, read_json
+from tokenmill.transforms.stores import FileSystems
 from tokenmill.transforms.sums import is_summed
 
 

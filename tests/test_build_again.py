@@ -102,7 +102,7 @@ def test_inputs_in_another_order_than_their_names(corpus: Path, tmp_path: Path) 
 
 def test_a_build_renews_its_lock_while_it_works(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     renewed: list[str] = []
-    monkeypatch.setattr(lock.Lock, "renew", lambda self: renewed.append(self._path))
+    monkeypatch.setattr(lock.FolderLock, "renew", lambda self: renewed.append(self._path))
     build(configure(corpus, tmp_path / "out"))
     assert renewed.count(str(tmp_path / "out" / lock.LOCK)) >= 5, "planning, counting, training and encoding give signs of life"
 

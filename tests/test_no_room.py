@@ -96,7 +96,7 @@ def test_the_lock_of_another_machine_counts_until_it_is_stale(tmp_path: Path, mo
 
 
 def test_a_lock_of_a_container_that_was_killed_on_this_system_is_stale(tmp_path: Path) -> None:
-    holder = {"host": "an-older-pod", "pid": 1, "since": "", "boot": lock._boot_id(), "renewed": lock.time.time()}
+    holder = {"host": "an-older-pod", "pid": 1, "since": "", "boot": lock.lock_holder.boot_id(), "renewed": lock.time.time()}
     assert holder["boot"], "Linux says it"
     (tmp_path / lock.LOCK).write_text(json.dumps(holder))
     with lock.hold_folder(str(tmp_path)):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 from apache_beam.io.filesystem import FileMetadata
@@ -20,7 +23,10 @@ from tokenmill.pipeline import lock
 from tokenmill.pipeline import verify_command as proof
 from tokenmill.pipeline.build import build_dataset, describe_build
 from tokenmill.pipeline.config import BuildConfig, parse_config
+from tokenmill.pipeline.outputs import OutputFolder, read_manifest
 from tokenmill.pipeline.progress import reporter
+from tokenmill.transforms.files import read_file, write_file_atomically
+from tokenmill.transforms.stores import FileSystems
 
 QUIET = reporter(quiet=True)
 
@@ -95,7 +101,9 @@ def configure(folder: Path, root: str) -> BuildConfig:
 
 
 def published(folder: Path) -> dict[str, str]:
-    return {name: sha256 for name, sha256 in hash_folder(folder).items() if name != "_state.json"}
+    """Without what tells the names of one version in a store from those of the next."""
+    marked = re.compile(r"(part-\d{5}-of-\d{5})-[0-9a-f]{8}")
+    return {marked.sub(r"\1", name): sha256 for name, sha256 in hash_folder(folder).items() if name != "_state.json"}
 
 
 def test_a_build_in_a_store_is_that_of_a_folder(tmp_path: Path) -> None:
@@ -115,14 +123,54 @@ def test_a_build_in_a_store_is_that_of_a_folder(tmp_path: Path) -> None:
     here, there = (published(tmp_path / name) for name in ("here", "out"))
     assert here.keys() == there.keys()
     others = {name for name, sha256 in here.items() if there[name] != sha256}
-    assert others <= {"tokens/manifest.json", "word-counts/groups/ledger.json"}, "keys are made of the store's own checksums"
+    made_of_keys = {"tokens/manifest.json", "word-counts/groups/ledger.json", "word-counts/manifest.json"}
+    assert others <= made_of_keys, "keys are made of the store's own checksums, and a new version has names of its own"
 
 
 def test_the_lock_in_a_store_is_its_file(tmp_path: Path) -> None:
     folder = f"store://{tmp_path}/out"
-    told = pytest.raises(errors.LockedError, match=rf"process {os.getpid()} on .* last sign of life is")
+    told = pytest.raises(errors.LockedError, match=rf"process {os.getpid()} on .* its lock ends in")
     with lock.hold_folder(folder), told, lock.hold_folder(folder):
         pass
     assert not (tmp_path / "out" / lock.LOCK).exists()
     with lock.hold_folder(folder):
         pass
+
+
+def test_readers_see_one_version_wherever_publishing_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = f"store://{tmp_path}/out"
+
+    def publish(content: bytes, run: str) -> None:
+        name = "part-00000-of-00001.parquet"
+        folder = OutputFolder(out, [run])
+        folder.begin()
+        write_file_atomically(f"{folder.shards}/{name}", content)
+        folder.publish({"format": "tokenmill-dataset", "shards": [{"path": name}]}, {"README.md": content})
+
+    def read() -> bytes:
+        manifest = read_manifest(out)
+        assert manifest is not None
+        return read_file(f"{out}/{manifest['shards'][0]['path']}")
+
+    def stop_at(place: int, real: Callable[..., None]) -> Callable[..., None]:
+        calls = itertools.count(1)
+
+        def call(*arguments: Any) -> None:
+            if next(calls) == place:
+                raise KeyboardInterrupt
+            real(*arguments)
+
+        return call
+
+    publish(b"old", "a")
+    versions = []
+    for system, place in itertools.product(("rename", "delete"), range(1, 9)):
+        with monkeypatch.context() as patched:
+            patched.setattr(FileSystems, system, staticmethod(stop_at(place, getattr(FileSystems, system))))
+            with contextlib.suppress(KeyboardInterrupt):
+                publish(b"new", "b")
+        versions.append(read())
+        publish(b"old", "a")
+        assert read() == b"old"
+        assert len(list((tmp_path / "out").glob("*.parquet"))) == 1, "the next run deletes what one that was killed has left"
+    assert set(versions) == {b"old", b"new"}

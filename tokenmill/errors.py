@@ -7,7 +7,8 @@
     │   ├── ConfigError                2  a configuration file that does not validate
     │   ├── MissingColumnError         2  a text or id column that the input does not have
     │   ├── OutputExistsError          2  the output already holds something that would be lost
-    │   └── VocabularySizeError        2  fewer tokens asked for than the alphabet and the specials need
+    │   ├── VocabularySizeError        2  fewer tokens asked for than the alphabet and the specials need
+    │   └── StoreAccessError           2  an object store: no such bucket, access denied, or its library is not installed
     ├── DataError                      3  the data cannot be used as it is; nothing is published
     │   ├── UnreadableFileError        3  missing, truncated, corrupt, or not of the stated format
     │   ├── InvalidTextError           3  a record that the policy says must end the run
@@ -16,7 +17,8 @@
     │   ├── TooManyRejectsError        3  more rejected records than `--max-rejects`
     │   ├── AccountingError            3  documents read are not documents encoded plus rejected
     │   ├── UnknownCharacterError      3  a character outside the alphabet of a model without an unk token
-    │   └── TokenizerFileError         3  a malformed tokenizer file
+    │   ├── TokenizerFileError         3  a malformed tokenizer file
+    │   └── StoreError                 3  an object store that does not answer, or answers with an error of its own
     └── LockedError                    4  another build holds the folder
 
 A message says which value is wrong, where it is (file, row, offset) and what to do. Errors are pickled when they cross process
@@ -62,6 +64,10 @@ class VocabularySizeError(UsageError):
     """A vocabulary size that is too small for the alphabet and the special tokens."""
 
 
+class StoreAccessError(UsageError):
+    """An object store that cannot be used as asked: no such bucket, access denied, or its library is not installed."""
+
+
 class DataError(TokenmillError):
     """The data cannot be used as it is; nothing is published."""
 
@@ -98,6 +104,10 @@ class UnknownCharacterError(DataError):
 
 class TokenizerFileError(DataError):
     """A malformed tokenizer file."""
+
+
+class StoreError(DataError):
+    """An object store that does not answer, or answers with an error of its own."""
 
 
 class LockedError(TokenmillError):

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.errors import DataError
@@ -29,6 +28,7 @@ from tokenmill.transforms.memory import keep_freed_memory
 from tokenmill.transforms.read import read_documents
 from tokenmill.transforms.rejects import RejectWriter
 from tokenmill.transforms.splits import ReadOptions, Split
+from tokenmill.transforms.stores import FileSystems
 
 #: Tables wait to be added up until they hold this many rows, or as many as are added up already.
 PENDING_ROWS = 1 << 18

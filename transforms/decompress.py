@@ -17,12 +17,12 @@ from typing import IO, Any
 
 import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 from zstandard import ZstdError
 
 from tokenmill.errors import UnreadableFileError
 from tokenmill.transforms.encodings import turn_into_utf_8
 from tokenmill.transforms.splits import SourceFile
+from tokenmill.transforms.stores import FileSystems
 from tokenmill.transforms.zstd_frames import MAGIC, begins_frame, decode_frames, describe_rest
 
 #: How much is asked of a file system at once where the reader has no wish of its own.

@@ -20,7 +20,6 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.arrow import text_buffers
@@ -39,6 +38,7 @@ from tokenmill.transforms.rejects import RejectWriter
 from tokenmill.transforms.shape import RowShape, RowShaper
 from tokenmill.transforms.shuffle import ShuffledWriter
 from tokenmill.transforms.splits import Range, ReadOptions, Reject, Split
+from tokenmill.transforms.stores import FileSystems
 from tokenmill.transforms.write import ShardWriter
 
 #: What documents are written to: a shard of documents, of shuffled documents, or of blocks.

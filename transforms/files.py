@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill.errors import OutputError
+from tokenmill.transforms.stores import FileSystems, is_store
 
 #: Manifests, ledgers, locks and states are read into memory: this is more than a million shards need.
 MOST_JSON_BYTES = 1 << 30
@@ -114,7 +114,8 @@ def link_file(source: str, target: str) -> None:
             shutil.copyfile(source, temporary)
         os.replace(temporary, target)
         return
-    delete_files([target])
+    if not is_store(target):  # which copies over what is there, in one step
+        delete_files([target])
     FileSystems.copy([source], [target])
 
 
@@ -163,7 +164,7 @@ def delete_files(paths: Iterable[str]) -> None:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 os.remove(path)
         elif FileSystems.exists(path):
-            FileSystems.delete([escape_glob(path)])
+            FileSystems.delete([path if FileSystems.get_scheme(path) == "s3" else escape_glob(path)])  # Beam's S3 takes no globs
 
 
 def delete_tree(folder: str) -> None:

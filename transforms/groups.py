@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
 from tokenmill.training.word_counts import SPLIT_SHIFT, Partition
+from tokenmill.transforms.stores import FileSystems
 from tokenmill.transforms.write import OutputFile
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")

@@ -20,10 +20,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from tokenmill.errors import UnreadableFileError
 from tokenmill.transforms.files import delete_files, file_exists, list_files, read_file, write_file_atomically
+from tokenmill.transforms.stores import FileSystems
 from tokenmill.transforms.sums import SUM, add_sum, is_summed
 
 _RECORD_NAME = re.compile(r"split-(\d{5,})\.json")

@@ -17,12 +17,12 @@ from typing import IO, cast
 import numpy as np
 import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from tokenmill import schemas
-from tokenmill.errors import DataError, OutputError
+from tokenmill.errors import DataError, OutputError, StoreError, TokenmillError
 from tokenmill.parquet.shard import open_file
 from tokenmill.transforms.files import delete_files, rename_file
+from tokenmill.transforms.stores import FileSystems
 
 ROW_GROUP_TOKENS = 1 << 20
 ROW_GROUP_DOCUMENTS = 1 << 20
@@ -52,7 +52,7 @@ class OutputFile(io.RawIOBase):
             with self._naming_the_file():
                 self._file.close()
                 rename_file(self._temporary, self._path)
-        except OutputError:
+        except TokenmillError:
             self.discard()
             raise
 
@@ -77,9 +77,10 @@ class OutputFile(io.RawIOBase):
 
     def discard(self) -> None:
         """Leave nothing."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, StoreError):
             self._file.close()
-        delete_files([self._temporary])
+        with contextlib.suppress(StoreError):  # the next run finds what stays by its name
+            delete_files([self._temporary])
 
     @contextlib.contextmanager
     def _naming_the_file(self) -> Iterator[None]:

@@ -35,6 +35,10 @@ class Commands(click.Group):
         run: Callable[..., Any] = super().main
         as_json = logs_json(words)
         try:
+            if beam_args:  # they may say how a store is reached, and all commands look there before they have a job
+                from tokenmill.pipeline.runners import use_beam_options
+
+                use_beam_options(beam_args)
             result = run(words, *rest, standalone_mode=False, obj=beam_args, **extra)
         except click.exceptions.NoArgsIsHelpError as error:
             with contextlib.suppress(OSError):

@@ -24,7 +24,7 @@ from tokenmill.parquet.pages import OtherLayout, read_integers
 
 #: A Parquet file numbers its row groups with 16-bit integers.
 MOST_ROW_GROUPS = (1 << 15) - 1
-_SHARD_NAME = re.compile(r"part-\d{5,}-of-\d{5,}\.parquet")
+_SHARD_NAME = re.compile(r"part-\d{5,}-of-\d{5,}(-[0-9a-f]{8})?\.parquet")
 #: The number of files that are kept open.
 _OPEN_FILES = 64
 
@@ -214,8 +214,13 @@ class ShardFiles:
                 self._manifest_content: bytes = file.read()
             self._manifest_time = (info.mtime_ns, info.size)
             manifest = json.loads(self._manifest_content)
-        except (OSError, pa.ArrowException):
+        except FileNotFoundError:
             raise DataError(f"{self.folder!r} is no finished dataset: it holds no {schemas.MANIFEST}") from None
+        except (OSError, pa.ArrowException) as error:
+            if "://" not in self.folder:
+                raise DataError(f"{self.folder!r} is no finished dataset: it holds no {schemas.MANIFEST}") from None
+            reason = (str(error).splitlines() or [""])[0]
+            raise DataError(f"{self.folder}: cannot be read ({reason}); check the credentials and the network") from None
         except (ValueError, RecursionError):
             raise DataError(f"{self.folder}/{schemas.MANIFEST} is damaged; encode the corpus again") from None
         if not isinstance(manifest, dict) or manifest.get("format") != schemas.DATASET_FORMAT:
@@ -275,6 +280,10 @@ def _find_filesystem(folder: str, filesystem: Any) -> tuple[Any, str]:
     if "://" not in folder:
         return pafs.LocalFileSystem(), folder.rstrip("/") or "/"
     try:
+        if folder.startswith("gs://") and (emulator := os.environ.get("STORAGE_EMULATOR_HOST")):
+            scheme, _, address = emulator.rpartition("://")
+            found = pafs.GcsFileSystem(anonymous=True, scheme=scheme or "http", endpoint_override=address.rstrip("/"))
+            return found, folder.removeprefix("gs://").rstrip("/")
         found, path = pafs.FileSystem.from_uri(folder)
     except (ValueError, OSError, pa.ArrowException) as error:
         raise UsageError(f"{folder}: {error}; give `filesystem=` one of pyarrow or fsspec") from None
