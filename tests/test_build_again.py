@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -123,7 +124,8 @@ def test_the_command_says_so_at_once_and_without_beam(corpus: Path, tmp_path: Pa
 
 
 def test_errors_of_a_json_log_are_json_with_the_exit_code(corpus: Path, tmp_path: Path) -> None:
-    (corpus / "z.jsonl.gz").write_bytes(b"no gzip")
+    whole = gzip.compress(b"".join(b'{"text": "%d"}\n' % number for number in range(20_000)))
+    (corpus / "z.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "build.yaml").write_text(configure(corpus, tmp_path / "out").model_dump_json())
     code = "from tokenmill.pipeline.cli.main import run; run()"
     words = [sys.executable, "-c", code, "build", str(tmp_path / "build.yaml"), "--log-format", "json"]

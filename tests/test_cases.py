@@ -338,7 +338,7 @@ BAD_LINES = [
 def test_each_bad_line_is_set_aside_with_its_place_and_the_good_ones_are_encoded(tmp_path: Path) -> None:
     lines = [b'{"text": "good"}', b"", *BAD_LINES[:3], b'{"text": "also good"}', *BAD_LINES[3:]]
     corpus, tokenizer = write(tmp_path, "a.jsonl", b"\n".join(lines)), train(tmp_path, "good\n", "--merges", "0")
-    rows, manifest = encode(corpus, tokenizer)
+    rows, manifest = encode(corpus, tokenizer, "--max-rejects", "100%")
     assert texts_of(rows, tokenizer) == ["good", "also good"] and [row["doc_id"] for row in rows] == ["a.jsonl:0", "a.jsonl:5"]
     rejects = rejects_in(tmp_path / "tokens")
     assert [base64.b64decode(reject["raw"]) for reject in rejects] == BAD_LINES

@@ -329,7 +329,8 @@ def start(*words: str | Path) -> subprocess.Popen[str]:
 
 
 def test_help_needs_neither_beam_nor_numba() -> None:
-    code = "import sys; from pipeline import cli; sys.argv[1:] = ['--help']\ntry: cli.main()\nexcept SystemExit: pass\n"
+    code = "import sys; from tokenmill.pipeline.cli import main as cli; sys.argv[1:] = ['--help']\n"
+    code += "try: cli.main()\nexcept SystemExit: pass\n"
     code += "print(sorted({'apache_beam', 'numba', 'numpy', 'pyarrow', 'pydantic', 'rich', 'datasets'} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[-1] == "[]" and "Exit codes: 0 done" in result.stdout

@@ -146,7 +146,7 @@ def test_reasons_are_the_same_however_the_corpus_is_cut(found: list[tuple[str, s
         part.add([reject])
         parts.append({"reasons": part.describe()})
     made = whole.describe()
-    assert made == add_up_reasons(parts) == add_up_reasons({"shard": part} for part in parts)
+    assert made == add_up_reasons(parts) == add_up_reasons([{"shards": parts}])
     counted = Counter(reject.reason for reject in rejects)
     assert {entry["reason"]: entry["count"] for entry in made} == counted
     for entry in made:
