@@ -23,7 +23,9 @@ from tokenmill.pipeline.recognition import (
     recognise_files,
 )
 from tokenmill.transforms.encodings import name_encoding
+from tokenmill.transforms.read_dataset import list_other_splits
 from tokenmill.transforms.splits import WINDOW_BYTES, ReadOptions, SourceFile, Split
+from tokenmill.unicode_text import show_printable
 
 #: Below this much input one process is done before a second one has started.
 SMALL_INPUT_BYTES = 48 << 20
@@ -129,6 +131,12 @@ def describe_inputs(found: Inputs, files: list[SourceFile]) -> Iterator[str]:
     if found.passed_over:
         yield describe_passed_over(found.passed_over)
     yield from filter(None, (describe_misnamed(found.files, files), describe_parts(files)))
+    for file in files:
+        if file.format == "dataset" and (splits := list_other_splits(file.path)):
+            taken, others = splits
+            named = ", ".join(map(show_printable, others))
+            path = show_printable(file.path)
+            yield f"{path}: its split {taken} is read, not {named}; for another one give {path}:{show_printable(others[0])}"
 
 
 def describe_reading(corpus: Corpus) -> dict[str, Any]:

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.reading import documents_of, read_all, rejects_of, write
 from tokenmill.errors import InvalidTextError, MissingColumnError, UnreadableFileError, UsageError
-from tokenmill.pipeline.inputs import plan_splits, resolve_inputs
+from tokenmill.pipeline.inputs import Inputs, plan_splits, resolve_inputs
+from tokenmill.pipeline.planning import describe_inputs
 from tokenmill.schemas import DOCUMENTS
 from tokenmill.transforms.read_batches import is_valid_utf8
 from tokenmill.transforms.read_dataset import DatasetName, open_dataset, parse_dataset_name
-from tokenmill.transforms.splits import ReadOptions, Reject
+from tokenmill.transforms.splits import ReadOptions, Reject, SourceFile
 
 Writer = Callable[[Path, pa.Table, int], Path]
 
@@ -332,6 +333,12 @@ def test_disk_dataset_with_splits(tmp_path: Path) -> None:
     datasets.DatasetDict(splits).save_to_disk(tmp_path / "both")
     both = f"disk:{tmp_path / 'both'}"
     assert documents_of(read_all(both)) == [("disk:both:0", "train")]
+    file = SourceFile(both, "both", "dataset")
+    note = f"{both}: its split train is read, not dev; for another one give {both}:dev"
+    assert list(describe_inputs(Inputs([file]), [file])) == [note]
+    for named in (f"{both}:dev", f"{both}:train"):
+        file = SourceFile(named, "both", "dataset")
+        assert list(describe_inputs(Inputs([file]), [file])) == []
     assert documents_of(read_all(f"{both}:dev")) == [("disk:both:dev:0", "dev")]
     with pytest.raises(UsageError, match="no split 'test'; the splits there are: train, dev"):
         read_all(f"{both}:test")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -118,6 +119,29 @@ def _load_disk(name: DatasetName, text: str) -> Dataset:
     if split not in loaded:
         raise UsageError(f"{text}: no split {split!r}; the splits there are: {', '.join(loaded)}")
     return loaded[split]
+
+
+def list_other_splits(text: str) -> tuple[str, list[str]] | None:
+    """The split that is read where an input names none, and those that are not; None where there is nothing to choose.
+
+    For `disk:DIR` with the splits train and test this is `("train", ["test"])`.
+    """
+    name = parse_dataset_name(text)
+    if name.split is not None:
+        return None
+    splits = _list_splits(name, text)
+    return (_DEFAULT_SPLIT, [split for split in splits if split != _DEFAULT_SPLIT]) if len(splits) > 1 else None
+
+
+def _list_splits(name: DatasetName, text: str) -> list[str]:
+    """All splits of a dataset: those that its folder lists, or that its description has."""
+    if name.kind != "disk":
+        return list(open_dataset(text).info.splits or ())
+    try:
+        listed = json.loads((Path(name.path) / "dataset_dict.json").read_bytes()).get("splits")
+    except (OSError, ValueError, AttributeError):
+        return []
+    return [split for split in listed if isinstance(split, str)] if isinstance(listed, list) else []
 
 
 def cut_dataset(file: SourceFile, options: ReadOptions, split_bytes: int) -> list[SizedRange]:
