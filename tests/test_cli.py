@@ -199,7 +199,7 @@ def test_early_stop_is_said_and_strict_fails(tmp_path: Path) -> None:
     words = ("train", tmp_path / "cat.txt", "--model", "char-bpe", "--pretokenizer", "wordpunct", "--vocab-size", "100")
     result = call(*words, "--output", tmp_path / "t.json")
     assert result.exit_code == 0 and "asked for a vocabulary of" in result.stdout and "got 14: after" in result.stdout
-    check_error(call(*words, "--strict", "--output", tmp_path / "s.json"), 2, "vocabulary 14")
+    check_error(call(*words, "--strict", "--output", tmp_path / "s.json"), 2, "got 14: after 7 merges")
 
 
 def test_counts_made_elsewhere(tmp_path: Path) -> None:
