@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -124,7 +125,8 @@ def test_the_command_says_so_at_once_and_without_beam(corpus: Path, tmp_path: Pa
 
 
 def test_errors_of_a_json_log_are_json_with_the_exit_code(corpus: Path, tmp_path: Path) -> None:
-    whole = gzip.compress(b"".join(b'{"text": "%d"}\n' % number for number in range(20_000)))
+    source = random.Random(0)
+    whole = gzip.compress(b"".join(b'{"text": "%x"}\n' % source.getrandbits(4000) for _ in range(20_000)), compresslevel=1)
     (corpus / "z.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "build.yaml").write_text(configure(corpus, tmp_path / "out").model_dump_json())
     code = "from tokenmill.pipeline.cli.main import run; run()"
