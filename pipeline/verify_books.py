@@ -51,17 +51,24 @@ def _check_documents(manifest: Mapping[str, Any], found: Findings) -> None:
     packed = "packing" in manifest
     shards, overflows = manifest["shards"], bool(manifest.get("rows", {}).get("overflow"))
     for entry in manifest.get("unwritten", []):
-        encoded = sum(file["encoded"] for file in entry["files"])
-        least = encoded - entry.get("dropped_documents", 0)  # those of a last block that was dropped are not counted here
-        if entry["tokens"] or schemas.count_rows(entry) or not least <= entry["documents"] <= encoded:
+        if entry["tokens"] or schemas.count_rows(entry) or _count_documents(entry) != _count_encoded(entry):
             found.add(f"unwritten: a part of {entry['source'][0]['file']} without a row has rows, tokens or other documents")
     for number, shard in enumerate(shards):
-        encoded, rows = sum(account["encoded"] for account in shard["files"]), schemas.count_rows(shard)
+        encoded, rows = _count_encoded(shard), schemas.count_rows(shard)
         name = posixpath.basename(shard["path"])
-        if shard["documents"] != encoded:
-            found.add(f"{name}: {shard['documents']:,} documents, its files have {encoded:,}", number)
+        if (documents := _count_documents(shard)) != encoded:
+            found.add(f"{name}: {documents:,} documents, its files have {encoded:,}", number)
         if not packed and (rows < encoded or (rows > encoded and not overflows)):
             found.add(f"{name}: {rows:,} rows of {encoded:,} documents", number)
+
+
+def _count_encoded(entry: Mapping[str, Any]) -> int:
+    return sum(account["encoded"] for account in entry["files"])
+
+
+def _count_documents(entry: Mapping[str, Any]) -> int:
+    """The documents of a shard: those in its blocks, those of a last block that was dropped, and those without a token."""
+    return int(entry["documents"]) + sum(entry.get(name, 0) for name in ("dropped_documents", "empty_documents"))
 
 
 def _sum_accounts(accounts: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
